@@ -14,17 +14,20 @@
 //! A *canary* sleeps for 5 ms at a time and notes how late it wakes: what the machine itself is late by. What a host
 //! has stolen of the processors is beside it.
 //!
-//! Prints two lines a minute and a table of cycles. Exits with 1 if an operation took longer than [`SLOWEST_MS`], counted
-//! from the moment it was meant to begin, if the later cycles need more of anything than the earlier ones, or if the
-//! files are damaged at the end, which then stay. A wrong answer ends the run at once, with 101. A second does not
-//! count for the longest operation if the host took [`STOLEN_PERCENT`] of the processors in it or in the one before;
-//! nine of ten must count.
+//! Prints two lines a minute and a table of cycles. Exits with 1 if an operation took longer than [`SLOWEST_MS`],
+//! counted from the moment it was meant to begin, if the later cycles need more of anything than the earlier ones, or
+//! if the files are damaged at the end, which then stay. A wrong answer ends the run at once, with 101. A second does
+//! not count for the longest operation if the host took [`STOLEN_PERCENT`] of the processors in it or in the one
+//! before; nine of ten must count.
 
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a program that measures")]
 
+#[path = "shared/need.rs"]
+mod need;
 #[path = "shared/values.rs"]
 mod values;
 
+use need::Need;
 use procfs::{CurrentSI, KernelStats};
 use rand_xoshiro::rand_core::RngCore;
 use std::path::{Path, PathBuf};
@@ -34,7 +37,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqC
 use std::time::{Duration, Instant};
 use thalweg::{Compression, Database, Keyspace, Range};
 use thalweg_bench::distribution::{Random, ScrambledZipfian, random, scrambled};
-use thalweg_bench::machine::allocated;
 use values::{VALUE_BYTES, Values};
 
 /// Operations of the tide a second.
@@ -274,55 +276,6 @@ fn canary(shared: &Shared) {
     }
 }
 
-/// What is looked at every second.
-#[derive(Clone, Copy, Default)]
-struct Need {
-    memory_mib: f64,
-    descriptors: f64,
-    threads: f64,
-    files: f64,
-    space_mib: f64,
-    /// How many looks the others are the sums of.
-    looks: f64,
-}
-
-impl Need {
-    fn now(directory: &Path) -> Need {
-        let status = std::fs::read_to_string("/proc/self/status").unwrap();
-        let kib = |name: &str| -> f64 {
-            let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-            line.trim().trim_end_matches(" kB").parse().unwrap()
-        };
-        let space: u64 = allocated(directory).unwrap().values().sum();
-        Need {
-            memory_mib: (kib("VmRSS:") - kib("RssFile:")) / 1024.0,
-            descriptors: std::fs::read_dir("/proc/self/fd").unwrap().count() as f64,
-            threads: kib("Threads:"),
-            files: files(directory) as f64,
-            space_mib: space as f64 / f64::from(1 << 20),
-            looks: 1.0,
-        }
-    }
-
-    /// The means of all looks.
-    fn means(self) -> [f64; 5] {
-        let sums = [self.memory_mib, self.descriptors, self.threads, self.files, self.space_mib];
-        sums.map(|sum| sum / self.looks)
-    }
-
-    /// The sums of both.
-    fn with(self, other: Need) -> Need {
-        Need {
-            memory_mib: self.memory_mib + other.memory_mib,
-            descriptors: self.descriptors + other.descriptors,
-            threads: self.threads + other.threads,
-            files: self.files + other.files,
-            space_mib: self.space_mib + other.space_mib,
-            looks: self.looks + other.looks,
-        }
-    }
-}
-
 /// What the host has taken of the processors until the last look, and all their time, in ticks.
 #[derive(Default)]
 struct Stolen {
@@ -343,13 +296,6 @@ impl Stolen {
         *self = Stolen { ticks, of };
         percent
     }
-}
-
-/// Files below a directory. Those that vanish meanwhile do not count.
-fn files(directory: &Path) -> usize {
-    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let count = |entry: std::fs::DirEntry| if entry.path().is_dir() { files(&entry.path()) } else { 1 };
-    entries.map(count).sum()
 }
 
 const FIGURES: [&str; 5] = ["memory, MiB", "descriptors", "threads", "files", "space, MiB"];

@@ -87,6 +87,9 @@ pub struct Parameters {
     /// Seconds that a step which is no load runs before it is measured, if `warm`: caches fill, and memory that the
     /// engine has not touched yet is brought in.
     pub ramp_seconds: f64,
+    /// Seconds that an engine is left alone after it was drained, before its bytes and space are looked at: what it
+    /// does by itself while it is idle counts, too.
+    pub rest_seconds: f64,
     /// Seed of all that is random; round r uses seed + r.
     pub seed: u64,
     /// How the engines are tuned.
@@ -122,6 +125,7 @@ impl Default for Parameters {
             memory_limit: None,
             warm: true,
             ramp_seconds: 1.0,
+            rest_seconds: 0.0,
             seed: 1,
             settings: Settings::default(),
         }

@@ -11,6 +11,9 @@ use crate::workload::{self, DatasetKind, Definition};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
+/// A rest after each step may take an hour.
+const REST_SECONDS_MAX: f64 = 3600.0;
+
 /// The steps of one round of one engine.
 pub struct Plan {
     /// In order.
@@ -202,6 +205,7 @@ fn check(parameters: &Parameters) -> Result<()> {
             refuse("percentages are of the rate that find-max finds: ask for that too")
         }
         p if !p.ramp_seconds.is_finite() || p.ramp_seconds < 0.0 => refuse("ramp-seconds must be 0 or more"),
+        p if !(0.0..=REST_SECONDS_MAX).contains(&p.rest_seconds) => refuse("rest-seconds must be 0 to 3600"),
         p if p.find_max && !positive(p.probe_seconds) => refuse("probe-seconds must be above 0"),
         _ => Ok(()),
     }

@@ -284,6 +284,8 @@ fn render_pacing(s: &Statistics, text: &mut String) {
     }
     let idle = duration(Duration::from_nanos(s.paced_while_idle_ns));
     fact("paced while a worker and the device had room", &idle, text);
+    let rested = duration(Duration::from_nanos(s.compactions_rested_ns));
+    fact("compactions rested, for nobody waited", &rested, text);
 }
 
 /// Renders how long the steps of compactions take.

@@ -83,6 +83,7 @@ pub fn to_json(s: &Statistics) -> Value {
 fn add_times(s: &Statistics, json: &mut Value) {
     json["paced_ns"] = s.paced.by_cause().into_iter().map(|(cause, ns)| (cause.to_owned(), json!(ns))).collect();
     json["paced_while_idle_ns"] = s.paced_while_idle_ns.into();
+    json["compactions_rested_ns"] = s.compactions_rested_ns.into();
     json["background_reads"] = times_json(&s.background_reads);
     json["background_writes"] = times_json(&s.background_writes);
     json["merge_slices"] = times_json(&s.merge_slices);

@@ -124,6 +124,8 @@ pub(crate) struct Metrics {
     pub(crate) paced_ns: PacedTimes,
     /// The time of those delays during which a compaction worker waited and the device had room, in nanoseconds.
     pub(crate) paced_while_idle_ns: Counter,
+    /// For how long compactions were to rest, in nanoseconds.
+    pub(crate) compactions_rested_ns: Counter,
 }
 
 /// The room that writers are slowed down for; [`crate::PacingStatistics`] says what each is.

@@ -312,3 +312,28 @@ fn a_subtask_that_fails_leaves_no_outputs_of_the_others() {
     database.close().unwrap();
     assert_eq!(tables(&directory), before, "inputs stay and outputs go");
 }
+
+#[test]
+fn a_compaction_rests_unless_somebody_waits_for_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let builder = Database::builder(directory.path()).memtable_bytes(8 << 20).compression(Compression::None);
+    let database = builder.level0_trigger(4).open().unwrap();
+    let keyspace = database.keyspace("wide").unwrap();
+    // Each table has keys from the whole range.
+    let flush = |table: u32| {
+        for number in 0..4_000_u32 {
+            keyspace.insert((number.wrapping_mul(0x9e37_79b1) ^ table).to_be_bytes(), [table as u8; 1000]).unwrap();
+        }
+        database.flush().unwrap();
+    };
+    (0..4).for_each(flush);
+    spin_until("a compaction", || database.statistics().compactions > 0);
+    database.wait_for_compactions().unwrap();
+    let rested_ns = database.statistics().compactions_rested_ns;
+    assert!(rested_ns > 0, "16 MB are merged at 64 MB/s");
+    (4..7).for_each(flush);
+    keyspace.compact_range(..).unwrap();
+    let statistics = database.statistics();
+    assert_eq!(statistics.compactions_rested_ns, rested_ns, "nobody rests while a caller waits");
+    assert!(statistics.compaction_read_bytes > 40_000_000, "all tables were merged again");
+}

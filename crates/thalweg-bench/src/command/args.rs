@@ -292,6 +292,9 @@ pub(super) struct MachineArgs {
     /// Seconds that a step which is no load runs before it is measured [default: 1]
     #[arg(long, value_name = "SECONDS", conflicts_with = "no_warm")]
     pub ramp: Option<f64>,
+    /// Seconds of idleness after a step that writes, before bytes and space are looked at [default: 0]
+    #[arg(long, value_name = "SECONDS")]
+    pub rest: Option<f64>,
 }
 
 /// Where results go.

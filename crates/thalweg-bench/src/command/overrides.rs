@@ -17,6 +17,7 @@ pub fn apply(parameters: &mut Parameters, args: &RunArgs) {
     parameters.memory_limit = parameters.memory_limit.filter(|bytes| *bytes > 0);
     parameters.warm &= !args.machine.no_warm;
     given(&mut parameters.ramp_seconds, args.machine.ramp);
+    given(&mut parameters.rest_seconds, args.machine.rest);
     apply_settings(&mut parameters.settings, &args.settings);
 }
 

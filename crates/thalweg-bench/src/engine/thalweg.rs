@@ -320,6 +320,7 @@ impl Engine for Opened {
                 ("gate waits", s.gate_waits),
                 ("write queue waits", s.write_queue_waits),
                 ("paced while idle ns", s.paced_while_idle_ns),
+                ("compactions rested ns", s.compactions_rested_ns),
                 ("tables written late", s.tables_written_late),
                 ("tables never written", s.tables_never_written),
                 ("settle rounds", s.settle_rounds),

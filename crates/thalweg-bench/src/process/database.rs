@@ -15,6 +15,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 /// An engine's database and what has been loaded into it.
 pub struct Database<'a> {
@@ -90,6 +91,15 @@ impl<'a> Database<'a> {
         let settled = engine.settle()?;
         self.quiet()?;
         Ok(settled)
+    }
+
+    /// Leaves the engine alone for a while, and drains it again.
+    ///
+    /// # Errors
+    /// As [`Database::drain`].
+    pub fn rest(&self, seconds: f64) -> Result<()> {
+        std::thread::sleep(Duration::from_secs_f64(seconds));
+        self.drain().map(drop)
     }
 
     /// Waits until the file system has sent every page that was written to it.

@@ -159,6 +159,11 @@ impl<'a> Execution<'a> {
                 let engine = self.database.opened()?.engine.as_ref();
                 let settled = peaks.during(engine, || self.database.drain())?;
                 drain_seconds = settled.then(|| start.elapsed().as_secs_f64());
+                let rest_seconds = self.task.parameters.rest_seconds;
+                if rest_seconds > 0.0 {
+                    self.announce(place, "resting");
+                    peaks.during(engine, || self.database.rest(rest_seconds))?;
+                }
                 let usage = Usage { peaks: peaks.so_far(), ..probe.usage(engine)? };
                 if let Some(note) = machine::strangers_note(&usage) {
                     self.note(note);

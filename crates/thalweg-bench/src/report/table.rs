@@ -335,7 +335,11 @@ pub(super) fn remarks(summary: &Summary<'_>) -> Vec<String> {
     });
     let who = who.collect::<Vec<_>>().join(" or ");
     if !who.is_empty() {
-        remarks.push(format!("Bytes written are as counted by {who}, until the engine had nothing left to do."));
+        let rest = match summary.report.parameters.rest_seconds {
+            0.0 => String::new(),
+            seconds => format!(" and after {seconds} s of idleness"),
+        };
+        remarks.push(format!("Bytes written are as counted by {who}, until the engine had nothing left to do{rest}."));
     }
     let late =
         |step: &&Step<'_>, entry: &&Entry<'_>| entry.behind().then(|| format!("{} ({})", entry.engine, step.short()));

@@ -53,15 +53,16 @@ impl Policy {
         (shape.weight(0), (1..shape.len()).map(|level| shape.bytes(level)).sum())
     }
 
-    /// A job of a database that nobody writes to (see [`super::tidy`]).
+    /// A job of a database that nobody writes to (see [`super::tidy`]); `large`: also of a large partition.
     pub(crate) fn pick_tidy(
         &self,
         levels: &Levels,
         running: &[RunningJob],
+        large: bool,
         all_see: &dyn Fn(SeqNo) -> bool,
     ) -> Option<Job> {
         let shape = Shape::of(levels);
-        let plan = tidy::plan(&shape, running, all_see)?;
+        let plan = tidy::plan(&shape, running, large, all_see)?;
         Some(self.job(levels, &shape, plan))
     }
 

@@ -221,7 +221,8 @@ impl Database {
 
     /// Flushes, and compacts until little of what was overwritten or removed takes space: of a partition of up to
     /// 256 MiB at most a tenth, of a larger one what the compaction policy leaves. A database that nobody has written
-    /// to for ten seconds does the same by itself (`docs/space.md`). [`Database::settle`] then has the files removed.
+    /// to for ten seconds does the same by itself, and more (`docs/space.md`). [`Database::settle`] then has the files
+    /// removed.
     ///
     /// # Errors
     /// What keeps a flush or compaction from being done; it is still tried again later.

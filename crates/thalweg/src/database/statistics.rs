@@ -106,6 +106,9 @@ pub struct Statistics {
     /// `io_depth` operations: what more or better scheduled compactions might have used. Judged when a delay begins,
     /// and counted for each writer.
     pub paced_while_idle_ns: u64,
+    /// Nanoseconds for which compactions rested, because nobody waited for them and reads would wait behind them
+    /// (`docs/vlsm.md`, "Compactions do not hurry"). Counted for each compaction.
+    pub compactions_rested_ns: u64,
     /// Reads of compactions, of up to 256 KiB each: how long each took at the device, or in the page cache.
     pub background_reads: DurationStatistics,
     /// Writes of tables, of up to 256 KiB each: how long each took.
@@ -367,6 +370,7 @@ impl Statistics {
             write_queue_waits: metrics.write_queue_waits.get(),
             paced: pacing_statistics(&metrics.paced_ns),
             paced_while_idle_ns: metrics.paced_while_idle_ns.get(),
+            compactions_rested_ns: metrics.compactions_rested_ns.get(),
             background_reads: duration_statistics(&metrics.background_reads),
             background_writes: duration_statistics(&metrics.background_writes),
             merge_slices: duration_statistics(&metrics.merge_slices),

@@ -316,7 +316,7 @@ fn scalars(statistics: &mut Statistics) -> Vec<(&'static str, &mut u64)> {
         settle_lag_ms, settle_rounds, settle_rounds_for_space, log_backlog_bytes, memtable_bytes, gate_waits,
         memory_budget_bytes, memtable_memory_bytes, cached_bytes, index_memory_bytes, replay_flushes,
         replay_memory_bytes, write_queue_waits, tables_written_direct, tables_written_cached, tables_good, tables_poor,
-        picks_poor, paced_while_idle_ns, tables_written_late, tables_never_written,
+        picks_poor, paced_while_idle_ns, compactions_rested_ns, tables_written_late, tables_never_written,
         chains: ChainStatistics {
             memtables, bytes_p50, bytes_p99, bytes_max, stages_max, bytes_mean: _, stages_mean: _, stage_bytes: _,
         },
@@ -334,7 +334,7 @@ fn scalars(statistics: &mut Statistics) -> Vec<(&'static str, &mut u64)> {
         settle_lag_ms, settle_rounds, settle_rounds_for_space, log_backlog_bytes, memtable_bytes, gate_waits,
         memory_budget_bytes, memtable_memory_bytes, cached_bytes, index_memory_bytes, replay_flushes,
         replay_memory_bytes, write_queue_waits, tables_written_direct, tables_written_cached, tables_good, tables_poor,
-        picks_poor, paced_while_idle_ns, tables_written_late, tables_never_written,
+        picks_poor, paced_while_idle_ns, compactions_rested_ns, tables_written_late, tables_never_written,
     ];
     all.extend([
         ("chain_memtables", memtables), ("chain_bytes_p50", bytes_p50), ("chain_bytes_p99", bytes_p99),

@@ -10,7 +10,7 @@
 //!
 //! all together. That is more than what there is to do on average, so they keep up; and what they do is spread over
 //! most of the time. While somebody waits, they go as fast as they can: while a writer is slowed down for level 0,
-//! while a caller waits for the background, and in a job that a caller has asked for.
+//! while a caller waits for the background, and in a job that a caller has asked for; then others hardly rest either.
 //!
 //! That bursts of background work make the tail long, and should be spread where there is time, is from Balmau et al.,
 //! "SILK: Preventing Latency Spikes in Log-Structured Merge Key-Value Stores", USENIX ATC 2019. SILK gives the

@@ -65,6 +65,14 @@ impl Level0Job {
         self.running = Some(Running { since_ns: now_ns, tables, bytes });
     }
 
+    /// The job rests for so long, by its own will.
+    pub(super) fn rested(&mut self, ns: u64) {
+        if let Some(running) = &mut self.running {
+            running.since_ns = running.since_ns.saturating_add(ns);
+            self.supply.rested(ns);
+        }
+    }
+
     /// The job has taken its tables.
     pub(super) fn gave(&mut self, now_ns: u64) {
         if let Some(running) = self.running.take() {

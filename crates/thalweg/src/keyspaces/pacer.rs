@@ -149,6 +149,13 @@ impl Pacer {
         rates.level0_job.begun(now_ns, tables, bytes);
     }
 
+    /// The compaction of level 0 rests for so long, by its own will: it could go faster, and does once writers wait.
+    pub(crate) fn compaction_rested(&self, ns: u64) {
+        let mut rates = self.rates();
+        rates.compaction.rested(ns);
+        rates.level0_job.rested(ns);
+    }
+
     /// Tables of `bytes` have left level 0, and it has more to give or not.
     pub(crate) fn compaction_gave(&self, now_ns: u64, bytes: u64, has_more: bool) {
         let mut rates = self.rates();
@@ -324,6 +331,25 @@ mod tests {
         assert!(usual.iter().all(|ns| ns.abs_diff(SECOND / 100) < 10), "{usual:?}");
         let slow = ns_a_mib_at(4 * SECOND + SECOND * 3 / 10);
         assert!(slow.abs_diff(3 * SECOND / 100) < 10, "{slow}");
+    }
+
+    #[test]
+    fn the_time_for_which_a_compaction_rests_by_its_own_will_is_not_counted() {
+        let (rests, works) = (Pacer::default(), Pacer::default());
+        for (pacer, rest_ns) in [(&rests, 8 * SECOND), (&works, 0)] {
+            pacer.compaction_begun(SECOND, 10, 100 * MIB);
+            pacer.compaction_rested(rest_ns);
+            pacer.compaction_gave(2 * SECOND + rest_ns, 100 * MIB, true);
+            pacer.compaction_begun(2 * SECOND + rest_ns, 30, 100 * MIB);
+            pacer.compaction_rested(rest_ns);
+        }
+        let pressure = |pacer: &Pacer, now_ns| {
+            let debt = CompactionDebt { tables: 40, due_at: 16, press_to: 48, stop_at: 48 };
+            pacer.press(now_ns, Pressure { compaction: 0.5, ..Pressure::default() });
+            (pacer.ns_per_mib.load(Ordering::Relaxed), pacer.level0_pressure(now_ns, &debt, 0))
+        };
+        assert_eq!(pressure(&rests, 18 * SECOND + SECOND / 4), pressure(&works, 2 * SECOND + SECOND / 4));
+        assert_eq!(pressure(&works, 2 * SECOND + SECOND / 4).0, SECOND / 100);
     }
 
     #[test]

@@ -28,6 +28,13 @@ impl Supply {
         self.busy_since_ns = has_more.then_some(now_ns);
     }
 
+    /// The piece of work that is under way rests for so long, by its own will: that is no work.
+    pub(super) fn rested(&mut self, ns: u64) {
+        if let Some(since_ns) = &mut self.busy_since_ns {
+            *since_ns = since_ns.saturating_add(ns);
+        }
+    }
+
     /// Ends a piece of work that is not measured.
     pub(super) fn pass_over(&mut self, now_ns: u64, has_more: bool) {
         self.busy_since_ns = has_more.then_some(now_ns);

@@ -20,7 +20,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Bytes of a block and its alignment: a huge page of x86-64, and of arm64 with pages of 4 KiB.
 pub(crate) const PAGES_BYTES: usize = 2 << 20;
 
-/// Addresses that are mapped at once. They take no memory.
+/// Addresses that are mapped at once. They take no memory, unless the process locks all that it maps (`mlockall`).
 const CHUNK_BYTES: usize = 256 << 20;
 
 /// See the module.

@@ -8,7 +8,7 @@
 //! and a budget of 256, glibc kept up to 90 MiB between them.
 //!
 //! One for the process: memory is what all its databases share. Locks: `POOL`, held for a look at each of its pages;
-//! pages are mapped under it, and unmapped without it. A model check has no runs.
+//! pages are mapped under it, and given back without it. A model check has no runs.
 
 #![allow(unsafe_code)]
 

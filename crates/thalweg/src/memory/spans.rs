@@ -10,7 +10,7 @@
 //! `roomy` has the pages with a span of no class.
 //!
 //! One for the process: memory is what all its databases share. Locks: `POOL`, held for a few dozen instructions;
-//! pages are mapped and unmapped under it, and without it, respectively. A model check has no spans.
+//! pages are mapped under it, and given back without it. A model check has no spans.
 
 #![allow(unsafe_code)]
 

@@ -225,7 +225,7 @@ impl Compactor {
             let super_version = partition.super_version();
             let is_wanted = || {
                 !has_looked(&partition, &super_version)
-                    || self.pick_tidy(&partition, &super_version, &running).is_some()
+                    || self.pick_tidy(&partition, &super_version, &running, false).is_some()
             };
             !running.is_empty() || (!partition.is_dropped() && is_wanted())
         };
@@ -243,18 +243,27 @@ impl Compactor {
             self.requests.pick(partition, super_version, running, &all_see).or(wanted)
         };
         self.take_job_of(pick).or_else(|| {
+            let is_awaited = self.tidying.load(Ordering::Relaxed) > 0;
             let is_quiet = || self.log.is_quiet() && !self.registry.has_pending_flush();
-            let is_time = is_quiet() || self.tidying.load(Ordering::Relaxed) > 0;
-            if !is_time {
+            if !is_awaited && !is_quiet() {
                 return None;
             }
             self.partitions.iter().for_each(|partition| look_for_tidy(&partition));
-            self.take_job_of(|partition, super_version, running| self.pick_tidy(partition, super_version, running))
+            // Nobody waits for what a large partition takes.
+            self.take_job_of(|partition, super_version, running| {
+                self.pick_tidy(partition, super_version, running, !is_awaited)
+            })
         })
     }
 
-    fn pick_tidy(&self, partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]) -> Option<Job> {
-        pick_tidy(partition, super_version, running, &|seq| self.snapshots.all_see(seq))
+    fn pick_tidy(
+        &self,
+        partition: &Partition,
+        super_version: &SuperVersion,
+        running: &[RunningJob],
+        large: bool,
+    ) -> Option<Job> {
+        pick_tidy(partition, super_version, running, large, &|seq| self.snapshots.all_see(seq))
     }
 
     fn take_job_of(

@@ -212,10 +212,14 @@ impl Steps for MergeSteps<'_> {
     }
 
     fn rest(&self, bytes: u64) -> Option<Task> {
-        let Subtasks { environment, backpressure, signals, .. } = self.subtasks;
+        let Subtasks { environment, metrics, backpressure, signals, .. } = self.subtasks;
         let now_ns = environment.clock.now_ns();
         let is_awaited = self.is_awaited || signals.has_waiting() || self.is_cancelled();
         let rest_ns = backpressure.compaction_pace.merged(now_ns, bytes, is_awaited)?;
+        metrics.compactions_rested_ns.add(rest_ns);
+        if self.merging.job.level == 0 {
+            self.merging.partition.pacer.compaction_rested(rest_ns);
+        }
         Some(environment.scheduler.sleep_until(now_ns.saturating_add(rest_ns)))
     }
 }

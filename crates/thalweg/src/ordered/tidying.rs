@@ -7,15 +7,17 @@ use std::iter;
 
 /// A job of a database that nobody writes to. The packs of level 0 of a directory keyspace are merged if they have more
 /// than a tenth of what the levels below have, and many of their directories are in other packs too. (A tombstone
-/// counts as the entry that it removes.) Otherwise they stay, and the levels below are tidied.
+/// counts as the entry that it removes.) Otherwise they stay, and the levels below are tidied. `large`: also those of a
+/// large partition.
 pub(super) fn pick_tidy(
     partition: &Partition,
     super_version: &SuperVersion,
     running: &[RunningJob],
+    large: bool,
     all_see: &dyn Fn(SeqNo) -> bool,
 ) -> Option<Job> {
     match &partition.generation.directories {
-        None => partition.policy().pick_tidy(&super_version.levels, running, all_see),
+        None => partition.policy().pick_tidy(&super_version.levels, running, large, all_see),
         Some(index) => {
             let (level0, below) = super_version.levels.split_first()?;
             let (weight, bytes_below) = Policy::level0_weight(&super_version.levels);
@@ -24,7 +26,7 @@ pub(super) fn pick_tidy(
                 return partition.policy().eager().pick(&super_version.levels, running, all_see);
             }
             let levels: Vec<_> = iter::once(Vec::new()).chain(below.iter().cloned()).collect();
-            partition.policy().pick_tidy(&levels, running, all_see)
+            partition.policy().pick_tidy(&levels, running, large, all_see)
         }
     }
 }

@@ -14,6 +14,7 @@ use std::cell::RefCell;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 /// A task in a directory of its own, which goes with the value.
 struct Place(Task);
@@ -114,6 +115,19 @@ fn what_runs_before_a_measurement_is_drained_before_it() {
     result.unwrap();
     assert_eq!(shelf.settled.load(Ordering::Relaxed), 3, "after the load, before the writes and after them");
     assert_eq!(runs[1].drained.as_ref().unwrap().counters.written_bytes["log"], 1_000_000 + 100 * 100);
+}
+
+#[test]
+fn what_an_engine_does_while_it_is_left_alone_counts() {
+    let place = place(&["fake-fill", "fake-read", "fake-write"], |parameters| parameters.rest_seconds = 0.05);
+    let shelf = Shelf::default();
+    let begun = Instant::now();
+    let (words, _, result) = told(&place, &shelf, &[]);
+    result.unwrap();
+    let rested = ["1/3 fake-fill resting", "3/3 fake-write resting"];
+    assert_eq!(words.iter().filter(|word| word.ends_with("resting")).collect::<Vec<_>>(), rested.each_ref());
+    assert!(begun.elapsed() >= Duration::from_millis(100));
+    assert_eq!(shelf.settled.load(Ordering::Relaxed), 4, "each step that writes is drained before and after its rest");
 }
 
 #[test]

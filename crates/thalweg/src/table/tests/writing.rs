@@ -4,7 +4,7 @@ use super::bench::{Bench, add, options};
 use super::disk::Disk;
 use super::entries::{Entry, Random, put};
 use crate::error::ErrorKind;
-use crate::format::{SeqNo, TableId};
+use crate::format::{SeqNo, TableId, key};
 use crate::storage::OpenMode;
 use crate::table::format::block::TRAILER_BYTES;
 use crate::table::read::file::TableFile;
@@ -125,6 +125,29 @@ fn a_block_touches_two_pages_at_most_and_is_not_small() {
             assert!(pages <= 2 && (block.bytes >= 2048 || is_last), "{value_bytes}: {block:?}, {pages} pages");
         }
         assert!(index.blocks() > 10);
+    }
+}
+
+/// However entries lie over pages: while a block is open nothing is written, so one must end now and then by itself.
+#[test]
+fn what_a_writer_gathers_is_written_soon() {
+    for value_bytes in (0..5000).step_by(53).chain([1007, 4040, 4060, 4080]) {
+        bench().write_with(async |writers| {
+            let mut writer = writers.create(0).await.unwrap();
+            let (mut before, mut written) = (Vec::new(), 0);
+            for n in 0..2000u64 {
+                let entry = put(&n.to_be_bytes(), 1, &vec![1; value_bytes]);
+                let shared = key::shared_bytes(&before, &entry.key);
+                if writer.add(&entry.key, shared, SeqNo(1), entry.kind, &entry.value) {
+                    writer.write().await.unwrap();
+                    written = writer.bytes();
+                }
+                let gathered = writer.bytes() - written;
+                assert!(gathered <= 48 << 10, "{gathered} bytes gathered, with values of {value_bytes}");
+                before = entry.key;
+            }
+            writer.finish().await.unwrap();
+        });
     }
 }
 

@@ -117,9 +117,6 @@ impl TableWriter {
             };
             assert!(in_order, "entries are not in order");
         }
-        if self.needs_a_page_more(key.len() + value.len()) {
-            self.close_block();
-        }
         let new_key = self.properties.count(key, shared, seq, kind, value.len());
         if new_key && self.options.filter_bits_per_key > 0 {
             self.hashes.push(filter::hash(key));
@@ -127,7 +124,8 @@ impl TableWriter {
         self.block.add(&mut self.pending, key, shared, seq, kind, value);
         self.last_seq = seq;
         self.last_kind = kind;
-        if self.block.entry_bytes(&self.pending) < self.options.block_bytes.min(BLOCK_BYTES_MAX) {
+        let is_full = self.block.entry_bytes(&self.pending) >= self.options.block_bytes.min(BLOCK_BYTES_MAX);
+        if !is_full && !self.needs_a_page_more(key.len() + value.len()) {
             return false;
         }
         self.close_block();
@@ -184,9 +182,10 @@ impl TableWriter {
         self.written + self.pending.len() as u64
     }
 
-    /// Whether the open block, with an entry of `bytes` more, would touch one page more than a block of the same size
-    /// touches at most other places. It is then better closed before, if it is not small: a read costs its pages.
-    /// Whether a compressed block would, is not known in time.
+    /// Whether the open block, with one more entry of `bytes`, would touch one page more than a block of the same size
+    /// touches at most other places. It is then better closed, if it is not small: a read costs its pages. The next
+    /// entry is taken to be as large as the last one; to wait for it would leave the block open, and `pending` would
+    /// grow. Whether a compressed block would, is not known in time.
     #[inline]
     fn needs_a_page_more(&self, bytes: usize) -> bool {
         let so_far = self.block.entry_bytes(&self.pending);
