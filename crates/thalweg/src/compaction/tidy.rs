@@ -5,10 +5,10 @@
 //! is dead (see [`super::rewrite`]).
 //!
 //! That may write ten bytes for each byte that it frees. So in partitions of more than [`TIDY_BYTES_MAX`] level 0
-//! stays, and the levels between it and the last may keep an eighth. Of what is beyond, the tables with the least to
-//! rewrite go down one after the other: nine bytes are written for each that goes down, or fewer where the last level
-//! is small. Without that these levels could have as much as the last one, for good, after a partition has got one more
-//! level.
+//! stays, and the levels between it and the last may keep an eighth of what the last one has. Of what is beyond, the
+//! tables with the least to rewrite go down one after the other. That writes up to nine bytes for each that goes down,
+//! and fewer where the last level is small. Without it these levels would keep almost as much as the last one while a
+//! partition has just got one more level.
 
 use super::job::RunningJob;
 use super::plan::{Plan, plan_all, plan_least_overlap, plan_level0};

@@ -9,10 +9,10 @@
 //! **Late.** A table of the upper levels is often replaced before a settle round needs it on the medium. So it is
 //! written into the page cache, and to the device only by the round that finds it in use. One that was replaced before
 //! is never written. A crash loses it like any other unsynced table: its inputs, or the log, are still there. There is
-//! a bound for the bytes of late tables. The kernel cannot use the memory of a dirty page before it has written it, and
-//! when it comes across one it writes all dirty pages at once: reads wait behind that. A table that reaches the bound
-//! is written to the device from there on. The file system must keep space for dirty pages from the write on: else a
-//! full disk would show only in a round, which poisons ([`Storage::keeps_space_for_writes`]).
+//! a bound for the bytes of late tables, because their pages are dirty. When memory is short and the kernel finds a
+//! dirty page, it writes all dirty pages at once, and reads wait behind that. A table that reaches the bound is written
+//! to the device from there on. The file system must keep space for dirty pages from the write on: else a full disk
+//! would show only in a round, which poisons ([`Storage::keeps_space_for_writes`]).
 //!
 //! **Reserved.** Space for a table is reserved ahead if it goes past the page cache, because the kernel serialises
 //! direct writes that extend a file (E4), and if the file system does not keep space for dirty pages. In the end the
