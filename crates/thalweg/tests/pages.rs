@@ -1,4 +1,4 @@
-//! The pages name files that exist, and their links lead somewhere.
+//! The pages name files that exist, and their links lead to files and headings that exist.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -46,11 +46,31 @@ fn named_files(text: &str) -> BTreeSet<&str> {
     text.lines().flat_map(|line| line.split('`').skip(1).step_by(2)).filter(is_path).collect()
 }
 
-/// The targets of links within the tree, without the place in the page.
-fn links(text: &str) -> BTreeSet<&str> {
+/// The links within the tree: the path, empty for the same page, and the name of a heading, empty for none.
+fn links(text: &str) -> BTreeSet<(&str, &str)> {
     let targets = text.match_indices("](").filter_map(|(at, open)| text[at + open.len()..].split(')').next());
-    let paths = targets.filter(|target| !target.contains("://") && !target.contains(char::is_whitespace));
-    paths.filter_map(|target| target.split('#').next()).filter(|path| !path.is_empty()).collect()
+    let within = targets.filter(|target| !target.contains("://") && !target.contains(char::is_whitespace));
+    within.map(|target| target.split_once('#').unwrap_or((target, ""))).collect()
+}
+
+/// The names by which links refer to the headings of a page: lower case, blanks as hyphens, no other punctuation. No
+/// page has two headings of one name.
+fn headings(text: &str) -> BTreeSet<String> {
+    let is_kept = |c: &char| c.is_alphanumeric() || matches!(c, '_' | '-');
+    let name = |title: &str| title.to_lowercase().replace(' ', "-").chars().filter(is_kept).collect();
+    let outside_code = text.split("```").step_by(2);
+    outside_code
+        .flat_map(str::lines)
+        .filter_map(|line| line.strip_prefix('#')?.split_once(' '))
+        .map(|(_, title)| name(title))
+        .collect()
+}
+
+/// Whether the file of a link from a page in `folder` exists, with its heading if it is a page.
+fn leads_somewhere(folder: &Path, page: &Path, (path, heading): (&str, &str)) -> bool {
+    let target = if path.is_empty() { page.to_owned() } else { folder.join(path) };
+    let has_heading = || headings(&std::fs::read_to_string(&target).unwrap()).contains(heading);
+    target.exists() && (heading.is_empty() || has_heading())
 }
 
 #[test]
@@ -69,15 +89,17 @@ fn what_a_page_names_exists() {
                 wrong.push(format!("{}: `{name}`", page.display()));
             }
         }
-        let dead = links(&text).into_iter().filter(|link| !folder.join(link).exists());
-        wrong.extend(dead.map(|link| format!("{}: ]({link})", page.display())));
+        let dead = links(&text).into_iter().filter(|&link| !leads_somewhere(folder, &page, link));
+        wrong.extend(dead.map(|(path, heading)| format!("{}: ]({path}#{heading})", page.display())));
     }
-    assert!(wrong.is_empty(), "no such file:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "no such file or heading:\n{}", wrong.join("\n"));
 }
 
 #[test]
 fn names_and_links_are_found_in_text() {
     let text = "`log/scan.rs`, `x.y()` and [a](b.md#c), [d](https://e.f/g.md)\n`a b.rs` `mod.rs`";
     assert_eq!(named_files(text).into_iter().collect::<Vec<_>>(), ["log/scan.rs", "mod.rs"]);
-    assert_eq!(links(text).into_iter().collect::<Vec<_>>(), ["b.md"]);
+    assert_eq!(links(text).into_iter().collect::<Vec<_>>(), [("b.md", "c")]);
+    let page = "# Late tables\n```sh\n# a comment\n```\n## `PMB-E3`: why 1/128?\n";
+    assert_eq!(headings(page).into_iter().collect::<Vec<_>>(), ["late-tables", "pmb-e3-why-1128"]);
 }

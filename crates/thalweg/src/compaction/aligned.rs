@@ -2,7 +2,7 @@
 //!
 //! A table that ends in the middle of one below makes two jobs rewrite that one. Where the tables of a level end at
 //! the same keys as some of the next one, each of those is rewritten once for each pass over the level
-//! (`docs/vlsm.md`).
+//! (`docs/leveled.md`).
 //!
 //! The tables below that the job's range overlaps are a row of *marks*: the first key of each, and the end of each. A
 //! table in flight that has `size` bytes ends. It ends sooner, before a key,

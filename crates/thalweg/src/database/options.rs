@@ -103,7 +103,8 @@ impl From<Durability> for WriteOptions {
     }
 }
 
-/// Which shape the levels of a keyspace are kept in; `docs/vlsm.md` says what each gains and costs.
+/// The shape in which the levels of a keyspace are kept. `docs/leveled.md` and `docs/vlsm.md` say what each gains and
+/// costs.
 ///
 /// A database may be opened with another policy each time: each takes over the levels that another has left.
 ///

@@ -3,13 +3,13 @@
 /// Splits make at most this many.
 const PARTITIONS_MAX: usize = 16;
 /// Each has at least this much of the memory for active memtables. With less its tables are small: opening, syncing and
-/// removing so many costs more than narrow chains save (`docs/vlsm.md` has the measurements).
+/// removing so many costs more than narrow chains save (`docs/decisions.md` has the measurements).
 const PARTITION_MEMTABLE_BYTES: usize = 2 << 20;
 /// Fewer than this are not worth it.
 const PARTITIONS_MIN: usize = 4;
 /// With a fast tier each has at least this much of it. An eviction takes all that a partition has there, so the fewer
 /// there are, the longer writers wait for one; but the smaller their tables, the slower are reads
-/// (`docs/volatile-tier.md` has the measurements).
+/// (`docs/fast-tier-results.md` has the measurements).
 const PARTITION_TIER_BYTES: u64 = 8 << 20;
 /// With a fast tier, however small, there are at least as many.
 const TIER_PARTITIONS_MIN: u64 = 8;

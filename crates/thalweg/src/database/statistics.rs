@@ -107,7 +107,7 @@ pub struct Statistics {
     /// and counted for each writer.
     pub paced_while_idle_ns: u64,
     /// Nanoseconds for which compactions rested, because nobody waited for them and reads would wait behind them
-    /// (`docs/vlsm.md`, "Compactions do not hurry"). Counted for each compaction.
+    /// (`docs/pacing.md`, "Compactions do not hurry"). Counted for each compaction.
     pub compactions_rested_ns: u64,
     /// Reads of compactions, of up to 256 KiB each: how long each took at the device, or in the page cache.
     pub background_reads: DurationStatistics,

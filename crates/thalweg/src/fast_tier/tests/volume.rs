@@ -2,7 +2,7 @@
 //! files, only numbers of entries: a log, memtables, a tier, level 0 and one level below.
 //!
 //! All keys are there at the start, and each write replaces one. The tier, or the memory for memtables without a tier,
-//! has room for 0.4 of the keys. This prints the table of `docs/fast-tier.md`:
+//! has room for 0.4 of the keys. This prints the table of `docs/fast-tier-results.md`:
 //!
 //!     cargo test -p thalweg --lib fast_tier::tests::volume -- --nocapture
 

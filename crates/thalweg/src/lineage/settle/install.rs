@@ -12,7 +12,7 @@
 //! 5. A `settled` record is appended.
 //!
 //! Invariant: once an edit is settled, a reading of the log from the state's start of the log ends at or after the
-//! state's sequence number (`docs/log.md`, What a flush need not make durable).
+//! state's sequence number (`docs/marks.md`).
 
 use crate::error::{Error, Result};
 use crate::format::{EditId, LogMark, SeqNo, TableFile, TableId};

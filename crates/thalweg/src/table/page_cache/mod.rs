@@ -1,4 +1,5 @@
-//! How tables use the kernel's page cache: which tables it gets, and which reads go through it (`docs/io.md`).
+//! How tables use the kernel's page cache: which tables it gets (`docs/io.md`), and which reads go through it
+//! (`docs/reads.md`).
 //!
 //! Nothing here is needed for correctness. A table never changes, so every way to its bytes gives the same bytes.
 //!
