@@ -18,7 +18,7 @@ pub enum Error {
     },
     /// A file, a process or a control group.
     Io {
-        /// What was tried, with the path: `write results.json`.
+        /// The attempt that failed, with the path: `write results.json`.
         what: String,
         /// The system's error.
         source: io::Error,

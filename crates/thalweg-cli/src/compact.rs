@@ -29,7 +29,7 @@ pub fn run(args: &Compact, output: &mut dyn Write) -> Result<(), Failure> {
     Ok(database.close()?)
 }
 
-/// What is compacted.
+/// The keys to compact.
 enum What {
     Range(Keyspace, Bounds),
     Directories(DirectoryKeyspace),

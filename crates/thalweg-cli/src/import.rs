@@ -116,7 +116,7 @@ impl From<Error> for Ended {
     }
 }
 
-/// What the lines are written to.
+/// The receiver of the lines.
 #[derive(Clone)]
 enum Receiver {
     Map(Keyspace),

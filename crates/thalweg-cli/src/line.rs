@@ -38,7 +38,7 @@ pub enum Encoding {
     Json { directory_field: String, key_field: String, value_field: String },
 }
 
-/// What a line holds. Key and value are borrowed from the line if they need no unescaping.
+/// The parts of a line. Key and value are borrowed from the line if they need no unescaping.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// The directory, if lines have one. The key is then the name of the entry.

@@ -19,7 +19,7 @@ use thalweg_mount::{MountOptions, find_mount};
 
 /// mount(8)'s exit code for a mount that failed.
 const MOUNT_FAILED: u8 = 32;
-/// What a daemon says to the command that started it.
+/// The message of a daemon to the command that started it.
 const MOUNTED: &str = "mounted";
 /// The log of a daemon, in the volume.
 const LOG: &str = "mount.log";

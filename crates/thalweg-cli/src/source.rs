@@ -45,7 +45,7 @@ pub struct LineSource {
 
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// What editors put around lines: a byte order mark before the first one, carriage returns at their ends.
+/// The bytes that editors put around lines: a byte order mark before the first one, carriage returns at their ends.
 pub struct LineEnds {
     verbatim: bool,
     reported_returns: bool,

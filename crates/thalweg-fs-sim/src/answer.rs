@@ -4,14 +4,14 @@ use crate::model::{Inode, Model, Outcome, Stat};
 use crate::operation::{CALLERS, Operation, pattern};
 use thalweg_fs::{Attributes, Entry, Error, Ino, NewInode, Result, Volume};
 
-/// What an operation gave.
+/// The answer of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     /// Nothing to tell.
     Done,
     /// An inode, to which the caller refers now.
     Found(Stat),
-    /// What `stat` tells.
+    /// The answer of `stat`.
     Told(Stat),
     /// Bytes.
     Bytes(Vec<u8>),
@@ -25,7 +25,7 @@ pub enum Answer {
     Refused(i32),
 }
 
-/// What a volume tells of an inode, in the model's words.
+/// The attributes of a volume's inode, in the model's words.
 pub fn stat_of(attributes: &Attributes) -> Stat {
     Stat {
         ino: attributes.ino,

@@ -22,7 +22,7 @@ struct Floor {
     changes: u64,
 }
 
-/// What was done to files, over all lives.
+/// The changes of files, over all lives.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
     changes: BTreeMap<Ino, Vec<(u64, Change)>>,

@@ -5,7 +5,7 @@ use crate::memory::{End, MemoryDisk};
 use thalweg_fs::{FormatOptions, OpenOptions, Result, Volume};
 use thalweg_sim::Rng;
 
-/// What a volume lives on, and dies with.
+/// The store and the objects that a volume lives on, and dies with.
 pub trait Ground {
     /// Makes a volume.
     ///

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use thalweg_fs::{Ino, Limits, OpenOptions, Promise, ROOT, RenameFlags, Time, Volume};
 use thalweg_sim::Rng;
 
-/// What a life did, until what it left was judged.
+/// The operations of a life, until the state that it left is judged.
 struct Past {
     /// The states after each operation.
     states: Vec<Model>,

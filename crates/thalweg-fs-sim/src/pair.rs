@@ -21,7 +21,7 @@ pub struct Pair {
     pub is_full: bool,
 }
 
-/// What an operation came to.
+/// The outcome of an operation.
 #[derive(Debug)]
 pub enum Applied {
     /// Both agree; the number of a created inode.
@@ -171,7 +171,7 @@ pub fn check(volume: &Volume, is_allowed: impl Fn(&str) -> bool) -> Result<(), S
     if findings.is_empty() { Ok(()) } else { Err(format!("the check found: {}", findings.join("; "))) }
 }
 
-/// What a volume has: every inode below the root, and all entries.
+/// The contents of a volume: every inode below the root, and all entries.
 #[derive(Debug, Default)]
 pub struct Tree {
     /// The inodes.
@@ -183,7 +183,7 @@ pub struct Tree {
 /// An inode of a volume.
 #[derive(Debug)]
 pub struct Seen {
-    /// What `stat` tells.
+    /// The answer of `stat`.
     pub attributes: Attributes,
     /// Whether its bytes are in an object.
     pub is_object: bool,

@@ -11,7 +11,7 @@ pub const WRITE: u8 = 2;
 /// Access for executing a file, or for going through a directory.
 pub const EXECUTE: u8 = 1;
 
-/// Who calls an operation of a volume.
+/// The caller of an operation of a volume.
 #[derive(Clone, Copy, Debug)]
 pub struct Caller<'a> {
     /// The effective user.

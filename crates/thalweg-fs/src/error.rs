@@ -13,7 +13,7 @@ pub struct Error {
     cause: Option<Box<Cause>>,
 }
 
-/// What an errno does not say.
+/// The cause, which an errno does not tell.
 #[derive(Debug)]
 enum Cause {
     /// A row that is not what it must be.

@@ -30,7 +30,7 @@ pub(crate) struct Daemon {
     pub wants: Wanted,
 }
 
-/// What all answers share, on whatever thread.
+/// The parts that all answers share, on whatever thread.
 pub(crate) struct Shared {
     pub volume: Arc<Volume>,
     pub operations: Operations,

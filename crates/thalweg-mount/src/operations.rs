@@ -8,7 +8,7 @@ use std::time::Instant;
 
 /// Percentiles are within 1 %.
 const DIGITS: u8 = 2;
-/// What takes longer counts as this long in percentiles.
+/// The longest time in percentiles; longer operations count as this long.
 const LONGEST_NS: u64 = 1000 * 1_000_000_000;
 /// The percentiles that are reported.
 const QUANTILES: [f64; 3] = [0.5, 0.99, 0.999];

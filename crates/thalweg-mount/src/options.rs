@@ -45,7 +45,7 @@ impl ListAttributes {
     }
 }
 
-/// What a mount wants of the kernel.
+/// The options that a mount gives the kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted {
     pub passthrough: bool,
@@ -63,7 +63,7 @@ pub struct MountOptions {
     has_devices: bool,
     has_suid: bool,
     has_synced_names: bool,
-    /// What mounts are listed under in place of the volume's path.
+    /// The source that mounts are listed under, in place of the volume's path.
     source: Option<String>,
     /// Threads that read requests.
     pub threads: usize,
@@ -162,7 +162,7 @@ impl MountOptions {
         Some(())
     }
 
-    /// What a mount with these options wants of the kernel.
+    /// The options that a mount gives the kernel.
     pub(crate) fn wanted(&self) -> Wanted {
         Wanted {
             passthrough: self.has_passthrough,

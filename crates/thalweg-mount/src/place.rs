@@ -21,7 +21,7 @@ pub struct Mounted {
     pub directory: PathBuf,
 }
 
-/// What keeps a volume from being mounted at a directory, in words.
+/// Checks whether a volume can be mounted at a directory.
 ///
 /// # Errors
 /// What is wrong with the two paths.

@@ -1,4 +1,4 @@
-//! What a daemon tells the tools about its volume, as text or as JSON. A tool without a daemon tells the same.
+//! A daemon's reports on its volume for the tools, as text or as JSON. A tool without a daemon tells the same.
 
 use crate::daemon::Shared;
 use serde_json::{Value, json};
@@ -23,7 +23,7 @@ pub(crate) fn stat(shared: &Shared, text: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with a volume, and what it has: a line each, or all as one JSON object.
+/// The faults of a volume, and its counts: a line each, or all as one JSON object.
 pub(crate) fn check(
     volume: &Volume,
     is_json: bool,
@@ -44,8 +44,8 @@ pub(crate) fn check(
     Ok(())
 }
 
-/// What a check has found and counted, as one JSON object: `findings` and `notes`, each a list of what it is about and
-/// what is wrong, and `counts`.
+/// The findings and counts of a check as one JSON object: `findings` and `notes`, each a list of subject and fault, and
+/// `counts`.
 pub fn check_as_json(findings: &[Finding], report: &CheckReport) -> String {
     let list = |is_note| -> Vec<Value> {
         let chosen = findings.iter().filter(|finding| finding.is_note == is_note);

@@ -24,7 +24,7 @@ pub struct Question {
     pub go_on: u64,
 }
 
-/// What the checker found in a correct database.
+/// The checker's answer on a correct database.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Answer {
     /// The number of writes after which this is the state.

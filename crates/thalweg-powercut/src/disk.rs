@@ -36,7 +36,7 @@ pub struct Medium {
     served: (u64, u64),
 }
 
-/// What a cut kept of the cache.
+/// The part of the cache that a cut kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
     /// How the disk chose, in words.
@@ -109,7 +109,7 @@ impl Medium {
         Ok(Medium { file, bytes, cache: VecDeque::new(), cached_bytes: 0, served: (0, 0) })
     }
 
-    /// What was written last, flushed or not.
+    /// Reads the bytes written last, flushed or not.
     ///
     /// # Errors
     /// The file cannot be read.

@@ -1,6 +1,6 @@
 //! A database on a disk that it fills: until writes are refused, then half of it is removed, and writes go on.
 //!
-//! What must hold: a refusal is `NoSpace` and poisons nothing; every removal is taken; the space comes back without a
+//! This must hold: a refusal is `NoSpace` and poisons nothing; every removal is taken; the space comes back without a
 //! reopen; nothing that was written is lost, and nothing that was removed comes back.
 
 use std::io::Write;

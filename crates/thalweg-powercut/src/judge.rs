@@ -16,7 +16,7 @@ const LISTED: usize = 5;
 /// Which write a value is of, and its place in it.
 pub type Origin = (u64, usize);
 
-/// What is in a database: the origin of each value, by keyspace and key.
+/// The contents of a database: the origin of each value, by keyspace and key.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Found {
     entries: HashMap<(usize, Vec<u8>), Origin>,
@@ -173,7 +173,7 @@ struct State {
     entries: HashMap<(usize, Vec<u8>), Origin>,
 }
 
-/// What a write does to each key, in its order.
+/// The changes of a write to each key, in its order.
 fn changes_of(workload: Workload, number: u64) -> impl Iterator<Item = ((usize, Vec<u8>), Option<Origin>)> {
     let changes = workload.write(number).changes.into_iter().enumerate();
     changes.map(move |(place, change)| ((change.keyspace, change.key), change.length.map(|_| (number, place))))

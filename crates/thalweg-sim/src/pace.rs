@@ -19,7 +19,7 @@ const PARKED_NS_MAX: u64 = 400_000_000;
 /// The number of clients that may be parked at a time.
 const PARKED_MAX: usize = 2;
 
-/// What takes time in one world.
+/// The timing of one world: durations of syncs, blocked workers, parked clients.
 #[derive(Default)]
 pub(crate) struct Pace {
     timing: Option<Timing>,

@@ -64,7 +64,7 @@ pub struct Plan {
     pub share_journal: bool,
     /// The file system does not report its free space.
     pub hide_free_bytes: bool,
-    /// What memory has room for: it decides how tables are written.
+    /// The room of memory for files: it decides how tables are written.
     pub file_room_bytes: u64,
     /// The longest time of a sync. `None`: syncs take no time, and time may pass while a task can run.
     sync_ms_max: Option<u64>,

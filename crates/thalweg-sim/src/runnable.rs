@@ -7,7 +7,7 @@ pub(crate) enum Runnable {
     Client(usize),
 }
 
-/// What runs at present.
+/// The client or coroutine that runs at present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Running {
     /// The stack of the harness: opens and closes, and runs background steps while it waits.

@@ -34,7 +34,7 @@ pub fn report(seed: u64, violation: &str) -> String {
     )
 }
 
-/// What goes wrong in a round.
+/// The failure of a life.
 #[derive(Clone, Copy, Debug)]
 enum Trouble {
     None,

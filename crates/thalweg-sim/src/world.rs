@@ -127,7 +127,7 @@ impl World {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What takes time, locked.
+    /// The timing, locked.
     pub(crate) fn pace(&self) -> MutexGuard<'_, Pace> {
         self.pace.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -326,7 +326,7 @@ impl World {
         }
     }
 
-    /// What runs at present.
+    /// The client or coroutine that runs at present.
     pub(crate) fn running(&self) -> Running {
         self.state().running
     }

@@ -149,9 +149,9 @@ pub struct Corruption {
     pub path: PathBuf,
     /// The position in the file, in bytes from its start.
     pub offset: u64,
-    /// What was expected there, e.g. `"block checksum 0x1234abcd"`.
+    /// The contents expected there, e.g. `"block checksum 0x1234abcd"`. `"block checksum 0x1234abcd"`.
     pub expected: String,
-    /// What was found there.
+    /// The contents found there.
     pub found: String,
 }
 

@@ -36,7 +36,7 @@ pub struct Bench {
     pub(super) run: RunArgs,
 }
 
-/// What is done instead of a run.
+/// The commands other than a run.
 #[derive(Debug, clap::Subcommand)]
 pub(super) enum Other {
     /// List workloads, presets and engines
@@ -192,7 +192,7 @@ pub(super) struct SourceArgs {
     pub print_config: bool,
 }
 
-/// What is done.
+/// The work to measure.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "What is done")]
 pub(super) struct WorkArgs {
@@ -273,7 +273,7 @@ pub(super) struct PaceArgs {
     pub attempts: Option<u32>,
 }
 
-/// What the machine gives.
+/// The machine to measure on.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "The machine")]
 pub(super) struct MachineArgs {

@@ -12,7 +12,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// What the name of each begins with; the number of its process follows.
+/// The beginning of the name of each; the number of its process follows.
 const PREFIX: &str = "thalweg-bench-";
 /// The file that is locked while the run lives.
 const RUNNING: &str = "running";

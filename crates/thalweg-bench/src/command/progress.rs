@@ -22,7 +22,7 @@ pub struct Progress {
     run: String,
     /// The step of them, where there are several, and its workload.
     step: String,
-    /// What it does, where it does not just run.
+    /// The activity of the step besides running operations; empty while operations run.
     doing: String,
 }
 

@@ -10,7 +10,7 @@ use crate::process::Host;
 use std::path::Path;
 use toml::{Table, Value};
 
-/// What is run, and the preset it came from.
+/// The parameters of a run, and the preset they came from.
 pub struct Resolved {
     pub parameters: Parameters,
     pub preset: Option<Preset>,

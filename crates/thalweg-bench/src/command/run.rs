@@ -188,7 +188,7 @@ fn quoted(word: &str) -> String {
     }
 }
 
-/// What the workers have reported.
+/// The reports of the workers.
 #[derive(Default)]
 struct Measured {
     engines: Vec<Description>,

@@ -19,7 +19,7 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// What `text` names; whether there is such an engine is not looked at.
+    /// Parses `text`; does not check whether there is such an engine.
     ///
     /// # Errors
     /// `Usage`: a key that there is not or that is given twice, or a value that its flag does not take.
@@ -80,7 +80,7 @@ fn flags() -> Command {
         .disable_version_flag(true)
 }
 
-/// What the parser says, without its hints at a command line that nobody typed.
+/// The message of the parser, without its hints at a command line that nobody typed.
 fn in_one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let said =

@@ -23,7 +23,7 @@ impl Pareto {
     /// Lengths of scans: `-iter_k=2.517 -iter_sigma=14.236` of the same appendix.
     pub const SCAN_ENTRIES: Pareto = Pareto { theta: 0.0, k: 2.517, sigma: 14.236 };
 
-    /// What is exceeded with the probability `tail`, above 0 and at most 1.
+    /// The value that is exceeded with the probability `tail`, above 0 and at most 1.
     pub fn exceeded(&self, tail: f64) -> f64 {
         if self.k == 0.0 {
             self.theta - self.sigma * tail.ln()

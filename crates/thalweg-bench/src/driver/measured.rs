@@ -10,7 +10,7 @@ use crate::workload::Class;
 use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 
-/// What was measured.
+/// The measurements of a phase.
 #[derive(Clone, Debug, Default)]
 pub struct Measured {
     /// Seconds from the first start to the last end.
@@ -49,7 +49,7 @@ pub struct Measured {
     pub stall_periods: Vec<StallPeriod>,
 }
 
-/// What every loop measures.
+/// The measurements that every loop makes.
 pub(super) fn of(logs: Logs) -> Measured {
     let ended_ns = logs.foreground.iter().map(|log| log.ended_ns).max().unwrap_or(logs.start_ns);
     let ran_ns = ended_ns.saturating_sub(logs.start_ns);

@@ -1,4 +1,4 @@
-//! What the instrument itself costs: a closed loop on an engine that does nothing.
+//! The cost of the instrument itself: a closed loop on an engine that does nothing.
 
 use super::{Phase, run};
 use crate::engine::{Null, Session};

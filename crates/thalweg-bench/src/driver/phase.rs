@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct Phase<'a> {
     /// The engine.
     pub engine: &'a dyn Engine,
-    /// What is done.
+    /// The workload of the phase.
     pub workload: &'a dyn Workload,
     /// Threads of a closed loop, workers of an open one.
     pub threads: usize,

@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[repr(align(128))]
 pub(super) struct Count(pub(super) AtomicU64);
 
-/// What one thread has seen so far.
+/// The latencies and outcomes that one thread has seen so far.
 pub(super) struct Recorder<'a> {
     log: Log,
     /// `None`: a background client, which has no part in intervals and stalls.
     timeline: Option<Timeline<'a>>,
 }
 
-/// What one thread has seen in all.
+/// The latencies and outcomes that one thread has seen in all.
 #[derive(Default)]
 pub(super) struct Log {
     /// Latencies in nanoseconds by class, in the order of [`Class::ALL`].

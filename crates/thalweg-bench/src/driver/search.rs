@@ -24,7 +24,7 @@ const OVERDUE_MAX: f64 = 0.01;
 /// by 1 % of its time does not sustain the rate.
 const BEHIND_NS: u64 = 100_000_000;
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Found {
     /// Operations a second that the engine kept up with.

@@ -78,7 +78,7 @@ impl Series {
     }
 }
 
-/// What was collected so far.
+/// The slots collected so far.
 #[derive(Default)]
 pub(super) struct Collected {
     unfinished: BTreeMap<u64, Histogram<u64>>,

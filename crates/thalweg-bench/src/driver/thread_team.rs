@@ -62,7 +62,7 @@ impl Post<'_> {
     }
 }
 
-/// What a thread does.
+/// The work of a thread.
 pub(super) type Work<'w> = dyn Fn(&mut Post<'_>) -> Result<()> + Sync + 'w;
 
 /// The logs of a team.

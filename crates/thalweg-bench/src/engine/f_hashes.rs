@@ -1,4 +1,4 @@
-//! What the paper's hash tables of directories (`--structures paper`) have done, and their memory.
+//! Counters of the paper's hash tables of directories (`--structures paper`), and their memory.
 
 use std::collections::BTreeMap;
 use thalweg::{DirectoryStatistics, FHashStatistics, Statistics};

@@ -1,4 +1,4 @@
-//! What is measured: any key-value engine, behind [`Engine`] and [`Session`].
+//! The measured engine: any key-value engine, behind [`Engine`] and [`Session`].
 //!
 //! An adapter adds nothing to an engine. What the engine lacks, the adapter refuses ([`Error`]) or leaves
 //! out of [`Counters`]; [`Description::ignored`] names the settings that mean nothing to the engine.
@@ -56,7 +56,7 @@ pub fn engine_of(name: &str) -> &str {
 
 /// An open database.
 pub trait Engine: Send + Sync {
-    /// What it is, and what it does not do.
+    /// The engine's name and settings, and what it does not do.
     fn describe(&self) -> Description;
 
     /// One thread's use of it.
@@ -68,11 +68,11 @@ pub trait Engine: Send + Sync {
     /// Flushes memtables and waits until no compaction is due. `false`: the engine has no way to wait for that.
     fn settle(&self) -> Result<bool>;
 
-    /// What it counted since it was opened.
+    /// The engine's counts since it was opened.
     fn counters(&self) -> Counters;
 
-    /// What goes up and down and whose greatest value over a step is reported, by name with its unit last; asked for
-    /// some times a second while the engine works. Empty: it has none.
+    /// The engine's gauges, by name with its unit last. They go up and down, and a step reports their greatest values.
+    /// They are read some times a second while the engine works. Empty if it has none.
     fn gauges(&self) -> BTreeMap<String, u64> {
         BTreeMap::new()
     }
@@ -140,7 +140,7 @@ pub enum LookupsBy {
     Futures,
 }
 
-/// What an engine is.
+/// The description of an engine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Description {
     /// Its name on the command line; in a report a variant's whole name: `thalweg:backend=none`.
@@ -151,13 +151,13 @@ pub struct Description {
     pub settings: BTreeMap<String, String>,
     /// Settings that it has no counterpart for.
     pub ignored: Vec<String>,
-    /// What a reader must know before any figure, by `durability`, `memory`, `space` and `tables`: a phrase each, in
-    /// words that can be held against another engine's. Empty: it has nothing of the kind, or the report is an old one.
+    /// The terms of the comparison, by `durability`, `memory`, `space` and `tables`: a phrase each, in the words of the
+    /// other engines'. Empty if the engine has nothing of the kind, or the report is an old one.
     #[serde(default)]
     pub terms: BTreeMap<String, String>,
 }
 
-/// What an engine counted since it was opened; every number only grows. An engine that does not count something leaves
+/// The counts of an engine since it was opened; every number only grows. An engine that does not count something leaves
 /// it out.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -192,7 +192,7 @@ pub struct Syncs {
 }
 
 impl Counters {
-    /// What was counted after `earlier`.
+    /// The counts since `earlier`.
     pub fn since(&self, earlier: &Counters) -> Counters {
         let map = |now: &BTreeMap<String, u64>, then: &BTreeMap<String, u64>| {
             now.iter().map(|(name, n)| (name.clone(), n - then.get(name).unwrap_or(&0).min(n))).collect()

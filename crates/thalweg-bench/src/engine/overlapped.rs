@@ -11,7 +11,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use thalweg::{DirectoryKeyspace, GetAsync, Reader, Slice};
 
-/// What a lookup has found.
+/// The result of a lookup.
 type Found = thalweg::Result<Option<Slice>>;
 
 /// See the module.

@@ -4,7 +4,7 @@ use crate::report::number;
 use crate::settings::{Backend, FastTierMode, Settings};
 use std::collections::BTreeMap;
 
-/// What a reader must know before any figure, from the settings that the builder reports.
+/// The terms of the comparison, from the settings that the builder reports.
 pub(super) fn terms(settings: &Settings, told: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let text = |name: &str| told.get(name).map_or("", String::as_str);
     let bytes = |name: &str| number::bytes(text(name).parse().unwrap_or(0.0));

@@ -165,7 +165,7 @@ fn configure(path: &Path, settings: &Settings) -> Result<thalweg::Builder> {
     Ok(configure_durability(configure_fast_tier(builder, path, settings), settings))
 }
 
-/// What the fast tier has done, where there is one.
+/// The counters of the fast tier, if there is one.
 fn tier_counters(statistics: &Statistics) -> BTreeMap<String, u64> {
     let Some(tier) = &statistics.fast_tier else { return BTreeMap::new() };
     map(&[

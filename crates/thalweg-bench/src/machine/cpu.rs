@@ -16,7 +16,7 @@ use std::time::Instant;
 /// `PF_KTHREAD` of `include/linux/sched.h`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// What the clocks and tick counters say at one moment.
+/// The clocks and tick counters at one moment.
 #[derive(Clone, Debug)]
 pub struct Reading {
     at: Instant,
@@ -85,7 +85,7 @@ impl Reading {
         (self.at - earlier.at).as_secs_f64()
     }
 
-    /// What was used since `earlier`.
+    /// The processor time used since `earlier`.
     pub fn since(&self, earlier: &Reading, ticks_per_second: u64) -> Cpu {
         let tick_seconds = 1.0 / ticks_per_second as f64;
         let own_seconds = self.own_ns.0.saturating_sub(earlier.own_ns.1) as f64 / 1e9;
@@ -115,7 +115,7 @@ impl Reading {
     }
 }
 
-/// What a counter grew by; one that was not there before began at 0.
+/// The growth of a counter; one that is new began at 0.
 fn grown(now: u64, then: Option<u64>) -> u64 {
     now.saturating_sub(then.unwrap_or(0))
 }

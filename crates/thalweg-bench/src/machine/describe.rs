@@ -1,4 +1,4 @@
-//! What the machine is, seen from where the database lies.
+//! The description of the machine, seen from the directory of the database.
 
 use super::device::Device;
 use super::memory;
@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// Read-ahead in KiB above which most of what a random read of one block fetches is not wanted.
 const READ_AHEAD_KB_MAX: u64 = 256;
 
-/// What the machine is, seen from `directory`. What cannot be found out is left empty.
+/// Describes the machine, seen from `directory`. Unknown parts are left empty.
 pub fn describe(directory: &Path) -> Machine {
     let device = device_of(directory);
     Machine {

@@ -79,7 +79,7 @@ fn parse(text: &str) -> Option<DeviceIo> {
     })
 }
 
-/// What was counted after `earlier`.
+/// The counts since `earlier`.
 pub fn since(now: &DeviceIo, earlier: &DeviceIo) -> DeviceIo {
     DeviceIo {
         reads: now.reads.saturating_sub(earlier.reads),

@@ -17,7 +17,7 @@ pub struct Group {
     directory: PathBuf,
 }
 
-/// What every group's name begins with, before the number of the process that made it.
+/// The beginning of every group's name, before the number of the process that made it.
 const PREFIX: &str = "thalweg-bench-";
 
 /// Numbers the groups of this process.

@@ -19,7 +19,7 @@ pub fn counted() -> Result<ProcessIo> {
     })
 }
 
-/// What was counted after `earlier`.
+/// The counts since `earlier`.
 pub fn since(now: &ProcessIo, earlier: &ProcessIo) -> ProcessIo {
     ProcessIo {
         read_bytes: now.read_bytes.saturating_sub(earlier.read_bytes),
@@ -33,7 +33,7 @@ pub fn since(now: &ProcessIo, earlier: &ProcessIo) -> ProcessIo {
 
 /// Share beyond what the process wrote, above which other processes wrote to the device too.
 const STRANGERS_SHARE: f64 = 1.1;
-/// What a file system's journal and metadata may add to short runs.
+/// The bytes that a file system's journal and metadata may add to short runs.
 const METADATA_BYTES: f64 = 16e6;
 
 /// That others wrote to the device, if they did: then its figures are not the run's alone.

@@ -15,9 +15,9 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// What a read and a synced write move, and what direct I/O is aligned to.
+/// The bytes of a read and of a synced write, and the alignment of direct I/O.
 const PAGE_BYTES: usize = 4096;
-/// What one sequential write moves.
+/// The bytes of one sequential write.
 const PIECE_BYTES: usize = 1 << 20;
 /// Measurements of one kind end here however fast they are.
 const COUNT_MAX: usize = 100_000;
@@ -26,7 +26,7 @@ const COPIED_BYTES: usize = 64 << 20;
 /// How often the copies are timed; the median counts.
 const COPY_ROUNDS: usize = 5;
 
-/// What is to be measured.
+/// The limits to measure.
 #[derive(Clone, Copy)]
 pub struct Measure<'a> {
     /// Where the file is made. It is removed again.

@@ -1,4 +1,4 @@
-//! What a run costs the machine: CPU, memory, I/O; and what the machine is.
+//! The cost of a run to the machine: CPU, memory, I/O; and a description of the machine.
 //!
 //! - `cpu`, `memory`, `io`, `device`: one kind of counter each
 //! - `probe`: readings of all of them, and their differences

@@ -40,12 +40,12 @@ impl Probe {
         })
     }
 
-    /// What could not be measured as it should be: one sentence.
+    /// A note on what could not be measured as it should be: one sentence.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
 
-    /// What was used since the start. May be called more than once.
+    /// The usage since the start. May be called more than once.
     ///
     /// # Errors
     /// What `/proc` refuses.

@@ -66,7 +66,7 @@ impl Sampler {
         }
     }
 
-    /// What was taken.
+    /// Stops, and returns the samples.
     pub fn end(self) -> Vec<Sample> {
         self.taken.into_inner().unwrap_or_else(PoisonError::into_inner).samples
     }

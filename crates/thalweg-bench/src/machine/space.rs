@@ -31,7 +31,8 @@ pub fn allocated(directory: &Path) -> Result<BTreeMap<String, u64>> {
     Ok(by_kind)
 }
 
-/// What its name ends in; for a name without an end, the name up to its number: `manifest` of `manifest-00000007`.
+/// The kind of a file: the end of its name, or for a name without an end the name up to its number: `manifest` of
+/// `manifest-00000007`.
 fn kind(path: &Path, metadata: &fs::Metadata) -> String {
     if metadata.is_dir() {
         return "directory".to_owned();
@@ -43,7 +44,7 @@ fn kind(path: &Path, metadata: &fs::Metadata) -> String {
     name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '-').to_owned()
 }
 
-/// What was found at `path`, or `None` if it has vanished.
+/// The result at `path`, or `None` if the file has vanished.
 fn there<T>(path: &Path, result: std::io::Result<T>) -> Result<Option<T>> {
     match result {
         Ok(found) => Ok(Some(found)),

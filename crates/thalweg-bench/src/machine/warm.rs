@@ -16,7 +16,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// Bytes after which dirty pages are synced: dirty pages cannot be dropped, and would fill the group.
 const SYNC_BYTES: u64 = 32 << 20;
 
-/// What keeps a control group full. Dropped, it deletes its file.
+/// The file whose pages keep a control group full. Dropped, it deletes its file.
 #[derive(Debug, Default)]
 pub struct Warmth {
     file: Option<PathBuf>,

@@ -36,7 +36,7 @@ pub struct Preset {
     pub about: String,
     /// Its parameters at the paper's size, with a `scale` that fits a small machine.
     pub parameters: Parameters,
-    /// What the paper found.
+    /// The findings of the paper.
     pub paper: Paper,
 }
 

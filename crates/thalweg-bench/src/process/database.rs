@@ -30,7 +30,7 @@ pub struct Database<'a> {
 pub struct Opened {
     /// The engine.
     pub engine: Box<dyn Engine>,
-    /// What is in it.
+    /// The records that it has.
     pub dataset: Arc<Dataset>,
 }
 

@@ -34,7 +34,7 @@ pub use worker::work;
 
 /// The program that the instrument is part of.
 pub struct Host {
-    /// What a user types before a workload: `thalweg bench`.
+    /// The words before a workload on the command line: `thalweg bench`.
     pub command: &'static str,
     /// The words that make its executable a worker: `bench worker`.
     pub worker: &'static [&'static str],
@@ -44,7 +44,7 @@ pub struct Host {
     pub engines: &'static [&'static str],
 }
 
-/// What a worker is to do.
+/// The task of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
     /// The engine, or a variant of it: its name in reports. `parameters` has the variant's settings.
@@ -53,7 +53,7 @@ pub struct Task {
     pub round: u32,
     /// An empty directory for the database. The worker leaves what it wrote; the parent removes it.
     pub directory: PathBuf,
-    /// What is run.
+    /// The parameters of the run.
     pub parameters: Parameters,
 }
 

@@ -6,7 +6,7 @@ use crate::plan::{Pace, Step};
 use crate::report::{Latency, Run, Sample, Usage};
 use std::collections::BTreeMap;
 
-/// What a step, or an attempt at it, was and cost.
+/// The outcome and the cost of a step, or of an attempt at it.
 pub struct Outcome<'a> {
     /// The step.
     pub step: &'a Step,
@@ -14,11 +14,11 @@ pub struct Outcome<'a> {
     pub pace: Pace,
     /// The attempt, from 1.
     pub attempt: u32,
-    /// What the driver measured.
+    /// The measurements of the driver.
     pub measured: Measured,
-    /// What it cost until the last operation's end.
+    /// The cost until the end of the last operation.
     pub usage: Usage,
-    /// What it cost until all was drained, where it was.
+    /// The cost until the database was drained, if it was.
     pub drained: Option<Usage>,
     /// Seconds that the draining took.
     pub drain_seconds: Option<f64>,

@@ -47,7 +47,7 @@ impl Peaks {
         result
     }
 
-    /// What they are.
+    /// The peaks so far.
     pub fn so_far(&self) -> BTreeMap<String, u64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

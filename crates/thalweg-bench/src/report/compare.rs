@@ -14,7 +14,7 @@ use std::fmt::Write;
 /// Two reports compared.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
-    /// What makes them hard to compare: sentences.
+    /// Sentences on why the reports are hard to compare.
     pub warnings: Vec<String>,
     /// The steps that both have, by engine.
     pub steps: Vec<Compared>,
@@ -27,7 +27,7 @@ pub struct Compared {
     pub engine: String,
     /// The workload, and its pace if it is an open loop.
     pub step: String,
-    /// What both have figures of.
+    /// The figures that both have.
     pub changes: Vec<Change>,
 }
 
@@ -44,11 +44,11 @@ pub struct Change {
     pub ratio: Option<f64>,
     /// The ratios of any round of b to any of a; `rounds`: of the one that has fewer. `None`: a has a 0.
     pub spread: Option<Spread>,
-    /// What it says.
+    /// The meaning of the change.
     pub verdict: Verdict,
 }
 
-/// What a change says.
+/// The meaning of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Every round of b is better than every round of a.
@@ -122,7 +122,7 @@ fn engines<'a>(a: &Summary<'a>, b: &Summary<'a>, warnings: &mut Vec<String>) -> 
     a.engines.iter().filter(|name| b.engines.contains(name)).map(|name| (*name, *name)).collect()
 }
 
-/// What is compared, where both have it.
+/// The figures to compare, where both have them.
 fn metrics(step: &Step<'_>) -> Vec<Metric> {
     let mut metrics = vec![Metric::Throughput];
     for class in step.classes() {
@@ -173,7 +173,7 @@ fn judged(metric: Metric, a: Spread, b: Spread) -> Change {
     Change { metric, a: a.median, b: b.median, ratio: (a.median != 0.0).then(|| b.median / a.median), spread, verdict }
 }
 
-/// What differs between two reports beside their figures.
+/// The differences between two reports besides their figures.
 fn differences(a: &Report, b: &Report) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut warn = |what: &str, names: Vec<String>| {

@@ -2,7 +2,7 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
-/// What stands for a colour until the table is drawn: characters without width, so that the columns stay straight.
+/// Placeholders of colours until the table is drawn: characters without width, so that the columns stay straight.
 const COLOURS: [(&str, &str); 3] = [("\u{2061}", "\x1b[32m"), ("\u{2062}", "\x1b[31m"), ("\u{2063}", "\x1b[0m")];
 
 /// Where a table is shown.
@@ -14,7 +14,7 @@ pub struct Look {
     pub width: usize,
 }
 
-/// What a cell says about its figure.
+/// The mood of a cell: how its figure compares.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mood {
     /// Nothing.

@@ -13,7 +13,7 @@ const POINTS_MAX: usize = 200;
 const POINTS_PER_DECADE: f64 = 32.0;
 
 impl Latency {
-    /// What a histogram of nanoseconds holds. An empty one: zeros, and no points.
+    /// The percentiles of a histogram of nanoseconds; of an empty one zeros, and no points.
     pub fn of(histogram: &Histogram<u64>) -> Latency {
         if histogram.is_empty() {
             return Latency::default();

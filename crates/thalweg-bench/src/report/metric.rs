@@ -116,7 +116,7 @@ impl WrittenBy {
     }
 }
 
-/// What a step cost, drained if it was.
+/// The cost of a step, until it was drained if it was.
 fn cost(run: &Run) -> &Usage {
     run.drained.as_ref().unwrap_or(&run.usage)
 }
@@ -210,7 +210,7 @@ impl Metric {
         Some(figure).filter(|figure| figure.is_finite())
     }
 
-    /// What it is called, with its unit where the figure does not show it.
+    /// The name of the metric, with its unit where the figure does not show it.
     pub fn name(self) -> String {
         match self {
             Metric::Throughput => "throughput".to_owned(),

@@ -1,4 +1,4 @@
-//! What is shown and written: tables, JSON, pages and comparisons.
+//! The output of runs: tables, JSON, pages and comparisons.
 //!
 //! - `model`: a report; `latency`: its percentiles
 //! - `json`: a report as a file

@@ -32,7 +32,7 @@ pub struct Report {
     pub engines: Vec<Description>,
     /// Every step of every round of every engine, in the order they ran.
     pub runs: Vec<Run>,
-    /// What the instrument itself takes of an operation in a closed loop, beside workload and engine, in nanoseconds:
+    /// The instrument's own part of an operation in a closed loop, besides workload and engine, in nanoseconds:
     /// measured on the null engine when the run began.
     #[serde(default)]
     pub overhead_ns: Option<f64>,
@@ -40,7 +40,7 @@ pub struct Report {
     pub sustained: Vec<Sustained>,
     /// The paper's own figures, for a preset.
     pub paper: Option<Paper>,
-    /// What a reader must know of these runs, a sentence each: what is missing and why, what could not be done.
+    /// Notes on these runs, a sentence each: what is missing and why, what could not be done.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -142,9 +142,9 @@ pub struct Run {
     /// Memory and I/O while it ran.
     #[serde(default)]
     pub samples: Vec<Sample>,
-    /// What it cost, from the start to the last operation's end.
+    /// The cost from the start to the end of the last operation.
     pub usage: Usage,
-    /// What it cost in all: from the same start until what was written is synced and no flush or compaction is due.
+    /// The cost in all: from the same start until everything written is synced and no flush or compaction is due.
     /// `None` for steps that write nothing.
     pub drained: Option<Usage>,
     /// Seconds that the draining took; `None`: not drained, or the engine cannot wait for that.
@@ -237,7 +237,7 @@ pub struct Stalls {
     pub zero_seconds: u64,
 }
 
-/// What a run cost.
+/// The cost of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Usage {
     /// Seconds it covers.
@@ -248,7 +248,7 @@ pub struct Usage {
     pub memory: Memory,
     /// Input and output.
     pub io: Io,
-    /// What the engine itself counted.
+    /// The engine's own counts.
     pub counters: Counters,
     /// The greatest values seen of what goes up and down in the engine (`retained_bytes`), each 100 ms.
     #[serde(default)]
@@ -329,7 +329,7 @@ pub struct DeviceIo {
     pub busy_ms: u64,
 }
 
-/// What a search found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sustained {
     /// The engine.
@@ -349,9 +349,9 @@ pub struct Sustained {
 pub struct Paper {
     /// Its number on the checklist, and its figure or table: `NOB-E2, figure 4`.
     pub source: String,
-    /// What was run there.
+    /// The title of the experiment.
     pub title: String,
-    /// What differs here.
+    /// The differences to the paper's experiment.
     pub differs: String,
     /// The names of the columns.
     pub columns: Vec<String>,
@@ -362,7 +362,7 @@ pub struct Paper {
 /// One row of a paper's table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PaperRow {
-    /// What it is for.
+    /// The name of the figure.
     pub name: String,
     /// A figure for each column, as printed.
     pub cells: Vec<String>,

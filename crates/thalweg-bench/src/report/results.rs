@@ -30,13 +30,13 @@ pub struct Results {
     reports: BTreeMap<String, Report>,
 }
 
-/// What `questions.toml` holds.
+/// The contents of `questions.toml`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Questions {
     /// The title of the page.
     title: String,
-    /// What holds for all tables.
+    /// The text before all tables.
     introduction: String,
     question: Vec<Question>,
 }
@@ -45,7 +45,7 @@ struct Questions {
 #[serde(deny_unknown_fields)]
 struct Question {
     title: String,
-    /// What a reader concludes from the table.
+    /// The conclusion from the table.
     conclusion: String,
     /// The engine that the others are divided by; none: the first of each report.
     baseline: Option<String>,
@@ -59,7 +59,7 @@ struct Question {
 struct Source {
     /// The name of its file.
     file: String,
-    /// What distinguishes its rows from those of another report: `4 threads`.
+    /// The label that distinguishes its rows from those of another report: `4 threads`.
     #[serde(default)]
     label: String,
     /// The workloads that belong to the question; none: all.

@@ -17,7 +17,7 @@ const KEPT_UP: f64 = 0.95;
 
 /// A report's runs, sorted out.
 pub struct Summary<'a> {
-    /// What it is of.
+    /// The report that it summarises.
     pub report: &'a Report,
     /// The engines, in the order of the report.
     pub engines: Vec<&'a str>,

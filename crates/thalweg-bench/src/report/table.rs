@@ -1,4 +1,4 @@
-//! What is printed when all has run: a table of steps for one engine; for several, two tables a step (speed, cost) and
+//! The tables printed after all runs: a table of steps for one engine; for several, two tables a step (speed, cost) and
 //! an overview of ratios.
 
 use super::grid::Mood;
@@ -128,7 +128,7 @@ fn classes(entry: &Entry<'_>, step: &Step<'_>) -> Vec<Option<Class>> {
     if classes.is_empty() { vec![None] } else { classes }
 }
 
-/// What a step costs, in the order of the columns.
+/// The costs of a step, in the order of the columns.
 const COSTS: [Metric; 8] = [
     Metric::Cpu,
     Metric::Written,
@@ -283,7 +283,7 @@ fn wrapped(sentence: &str, width: usize) -> String {
     text + "\n"
 }
 
-/// What searches found.
+/// The results of searches.
 pub(super) fn sustained(summary: &Summary<'_>) -> Grid {
     let mut grid = Grid::new(["workload"].into_iter().chain(summary.engines.iter().copied()));
     for workload in summary.searched() {
@@ -296,7 +296,7 @@ pub(super) fn sustained(summary: &Summary<'_>) -> Grid {
     grid
 }
 
-/// What of the latencies of open loops is the instrument's: the medians of each step, over all its runs the greatest.
+/// The instrument's part of the latencies of open loops: the medians of each step, over all its runs the greatest.
 fn lateness(summary: &Summary<'_>) -> Option<String> {
     let late = |step: &Step<'_>| {
         let runs = step.entries.iter().flat_map(|entry| &entry.runs).filter_map(|run| run.lateness.as_ref());
@@ -312,7 +312,7 @@ fn lateness(summary: &Summary<'_>) -> Option<String> {
     (!late.is_empty()).then(|| format!("Lateness, part of each latency and not the engine's: {}.", late.join("; ")))
 }
 
-/// What the figures mean that their names do not say.
+/// Remarks on figures whose names do not explain them.
 pub(super) fn remarks(summary: &Summary<'_>) -> Vec<String> {
     let mut remarks = Vec::new();
     let rounds = summary.report.runs.iter().map(|run| run.round).max().unwrap_or(0);

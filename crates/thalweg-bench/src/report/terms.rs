@@ -43,7 +43,7 @@ pub fn table(summary: &Summary<'_>) -> Grid {
     grid
 }
 
-/// What an engine says of itself, and what memory and disk it used in its last step.
+/// The terms of an engine, and the memory and disk that it used in its last step.
 fn of_engine(summary: &Summary<'_>, engine: &str) -> Vec<(String, String)> {
     let described = summary.report.engines.iter().find(|described| described.name == engine);
     let terms = described.into_iter().flat_map(|described| described.terms.clone());
@@ -100,7 +100,7 @@ fn loaded_bytes(summary: &Summary<'_>, run: &Run) -> Option<u64> {
     summary.steps.iter().rev().find_map(of_load)
 }
 
-/// What the names of figures mean, in the order of the page.
+/// The meanings of the names of figures, in the order of the page.
 pub fn glossary() -> BTreeMap<&'static str, &'static str> {
     [
         ("CPU/op", "Processor time of the engine's process for an operation; the instrument's share is in it."),

@@ -34,7 +34,7 @@ mod ycsb;
 
 pub use catalogue::{all, expand, families, find};
 
-/// What a dataset consists of; a workload runs on one kind.
+/// The kind of records in a dataset; a workload runs on one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DatasetKind {
     /// Numbered keys as `db_bench` makes them.
@@ -49,7 +49,7 @@ pub enum DatasetKind {
     PrefixDist,
 }
 
-/// What has been loaded so far, shared by the steps of a run.
+/// The records loaded so far, shared by the steps of a run.
 #[derive(Debug)]
 pub struct Dataset {
     /// Its kind.
@@ -89,7 +89,7 @@ pub struct Definition {
     pub dataset: DatasetKind,
     /// The workload that loads such data; its own name: it begins with an empty database and needs none.
     pub load: &'static str,
-    /// What it does when the parameters are silent.
+    /// The values of parameters that are not given.
     pub defaults: Defaults,
     /// A load writes the dataset's records divided by this: 1 means all of them.
     pub share: u64,
@@ -100,7 +100,7 @@ pub struct Definition {
     pub splits: fn(&Parameters, u64, u32) -> Vec<Vec<u8>>,
 }
 
-/// What a workload does when the parameters are silent. Before `Parameters::scale`.
+/// The values of a workload's parameters that are not given, before `Parameters::scale`.
 #[derive(Clone, Copy, Debug)]
 pub struct Defaults {
     /// Records of the load.
@@ -144,7 +144,7 @@ pub trait Workload: Sync {
     }
 }
 
-/// What one thread does.
+/// The client that runs on one thread.
 pub trait Client: Send {
     /// Chooses the next operation and makes its keys and values. `None`: there is nothing more to do.
     fn prepare(&mut self) -> Option<Class>;
@@ -153,7 +153,7 @@ pub trait Client: Send {
     fn execute(&mut self, session: &mut dyn Session) -> Result<Outcome>;
 }
 
-/// What an operation is, for the reader of a report; latencies are kept apart by it.
+/// The class of an operation in reports; each has its own latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Class {
@@ -197,7 +197,7 @@ impl Class {
     }
 }
 
-/// What an operation did.
+/// The outcome of an operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// Operations it counts for: 1, but the entries of a batch, or of a stretch of `readseq`.

@@ -7,8 +7,8 @@
 //! (`mix_max_value_size`, `mix_max_scan_len`). Loaded values have 43 bytes, as `fillrandom` has them before this mix
 //! (`-value_size=43`).
 //!
-//! What differs from `db_bench`: the load writes every key once (`fillrandom` leaves out more than a third of them);
-//! what is drawn for one operation is independent; the rate does not follow a sine: a rate is the open loop's.
+//! It differs from `db_bench` in this: the load writes every key once (`fillrandom` leaves out more than a third of
+//! them); the draws for one operation are independent; the rate does not follow a sine: a rate is the open loop's.
 //! `value_bytes` other than 43 stretches all sizes alike.
 
 use super::load::Load;

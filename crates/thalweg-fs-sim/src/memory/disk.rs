@@ -222,7 +222,7 @@ impl Disk {
     }
 }
 
-/// What a call gives that the disk lets fail.
+/// The error of a call that the disk lets fail.
 pub(super) fn failed() -> Error {
     Error::posix(libc::EIO)
 }

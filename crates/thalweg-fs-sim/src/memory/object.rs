@@ -10,7 +10,7 @@ const PAGE_BYTES: usize = 512;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Object {
     pub live: Vec<u8>,
-    /// What is durable; `None` while its name is not.
+    /// The durable bytes; `None` while its name is not durable.
     pub durable: Option<Vec<u8>>,
     /// Whether an earlier process gave it its name, which a sync of the object does not make durable then.
     pub is_inherited: bool,
@@ -34,7 +34,7 @@ impl Object {
         }
     }
 
-    /// What a power cut leaves of it.
+    /// The bytes that a power cut leaves of it.
     pub(super) fn after_power_cut(self, rng: &mut Rng) -> Option<Vec<u8>> {
         if self.durable.is_none() && rng.one_in(2) {
             return None;

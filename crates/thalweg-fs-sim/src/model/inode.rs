@@ -4,7 +4,7 @@ use super::{Inode, Life, Model, Outcome, Stat, is_in_group};
 use thalweg_fs::{Caller, Change, Ino, Kind, READ, SetTime, Time, WRITE, XattrFlags};
 
 impl Model {
-    /// What `stat` tells.
+    /// The answer of `stat`.
     pub fn stat(&self, ino: Ino) -> Outcome<&Stat> {
         Ok(&self.used(ino)?.stat)
     }

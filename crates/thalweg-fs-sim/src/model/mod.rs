@@ -22,7 +22,7 @@ use thalweg_fs::{Caller, Ino, Kind, ROOT, Time};
 /// The result of an operation: a value or an errno.
 pub type Outcome<T> = Result<T, i32>;
 
-/// What `stat` tells, as far as it is compared.
+/// The answer of `stat`, as far as it is compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// The number of the inode.
@@ -59,7 +59,7 @@ pub enum Life {
 /// An inode.
 #[derive(Clone, Debug)]
 pub struct Inode {
-    /// What `stat` tells; the size of a directory is how many entries it has.
+    /// The answer of `stat`; the size of a directory is its number of entries.
     pub stat: Stat,
     /// Whether it is there.
     pub life: Life,
@@ -248,8 +248,8 @@ impl Inode {
         caller.uid == 0 || caller.uid == self.stat.uid
     }
 
-    /// What a write takes: set-user-ID, and set-group-ID where the group may execute, or the caller is neither root nor
-    /// of the group, which was `gid` before a change of the owner.
+    /// Takes the bits that a write takes: set-user-ID, and set-group-ID where the group may execute, or the caller is
+    /// neither root nor of the group, which was `gid` before a change of the owner.
     fn take_set_id_bits(&mut self, caller: &Caller<'_>, gid: u32) {
         self.stat.mode &= !0o4000;
         if self.stat.mode & 0o010 != 0 || caller.uid != 0 && !is_in_group(caller, gid) {

@@ -8,7 +8,7 @@
 //! It reads a snapshot, so it may run while the volume is used. Memory: 41 bytes for each inode and 49 more for each
 //! directory, times 1.2 to 2.3 for the room in hash tables, and half of that more while they grow.
 //!
-//! What it checks: every row decodes and stands at its own key; every directory is entered once, has the parent that
+//! It checks this: every row decodes and stands at its own key; every directory is entered once, has the parent that
 //! enters it, and leads to the root; counts of entries and links; files with several names have that many; orphans have
 //! a debt and no name; bytes lie in rows of files that are there, within their size, and add up; objects have a row,
 //! and a file unless it is empty; no row belongs to an inode that is not there.
@@ -33,9 +33,9 @@ use std::path::Path;
 /// Something that is wrong with a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
-    /// What it is about: an inode, an entry, a row.
+    /// The subject: an inode, an entry, a row.
     pub about: String,
-    /// What is wrong.
+    /// The fault.
     pub what: String,
     /// Whether it is something that a power cut may leave of files that were never synced: no damage.
     pub is_note: bool,
@@ -48,7 +48,7 @@ impl fmt::Display for Finding {
     }
 }
 
-/// What a check has counted.
+/// The counts of a check.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
     /// Directories.
@@ -63,9 +63,9 @@ pub struct CheckReport {
     pub objects: u64,
     /// Files without a name, which go with the next mount or when they are closed.
     pub orphans: u64,
-    /// What a power cut may leave.
+    /// States that a power cut may leave.
     pub notes: u64,
-    /// What is wrong.
+    /// Faults.
     pub findings: u64,
 }
 
@@ -80,7 +80,7 @@ pub struct CheckProgress {
     pub rows: u64,
 }
 
-/// What a check tells while it runs.
+/// The events of a check while it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CheckEvent {
     /// Something is wrong.

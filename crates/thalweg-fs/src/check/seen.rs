@@ -4,7 +4,7 @@
 
 use crate::row::{Attributes, Ino, Kind};
 
-/// What is known of an inode.
+/// The facts known of an inode.
 #[derive(Clone, Debug)]
 pub(super) struct Seen {
     pub size: u64,
@@ -54,7 +54,7 @@ impl Seen {
     }
 }
 
-/// What is known of a directory beside.
+/// The further facts known of a directory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SeenDirectory {
     /// The directory that enters it; 0 if none does.

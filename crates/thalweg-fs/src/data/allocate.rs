@@ -10,7 +10,7 @@ use crate::volume::Volume;
 /// Data and holes begin and end at multiples of this, as those of objects do.
 const BLOCK_BYTES: u64 = 4096;
 
-/// What [`Volume::allocate`] does to a range of a file.
+/// How [`Volume::allocate`] changes a range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allocation {
     /// Allocates it.

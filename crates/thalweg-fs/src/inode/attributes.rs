@@ -1,4 +1,4 @@
-//! What `stat` reads and `chmod`, `chown`, `truncate` and `utimensat` change: [`Change`].
+//! The attributes that `stat` reads, and their changes by `chmod`, `chown`, `truncate` and `utimensat`: [`Change`].
 
 use crate::caller::{Caller, WRITE, without_privileges};
 use crate::error::{Result, refuse};
@@ -21,7 +21,7 @@ pub enum SetTime {
     To(Time),
 }
 
-/// What is to be changed of an inode. Nothing at all (`Change::default()`) takes its privileges from a file: the bits
+/// A change of an inode's attributes. The empty change (`Change::default()`) takes its privileges from a file: the bits
 /// set-user-ID and set-group-ID, and its capabilities. That is what the kernel asks for before somebody writes to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
@@ -40,7 +40,7 @@ pub struct Change {
 }
 
 impl Volume {
-    /// What `stat` tells about an inode.
+    /// The attributes of an inode, as `stat` tells them.
     ///
     /// # Errors
     /// `ESTALE`.

@@ -13,7 +13,7 @@ const VALUE_BYTES_MAX: usize = 64 << 10;
 /// The longest list of names, in bytes.
 const LIST_BYTES_MAX: usize = 64 << 10;
 
-/// What setting an extended attribute does about one that is there.
+/// How setting an extended attribute treats one that exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum XattrFlags {
     /// It is replaced.

@@ -16,7 +16,7 @@ const SET_GROUP: Mode = 0o2000;
 /// An inode to be created.
 #[derive(Clone, Copy, Debug)]
 pub struct NewInode<'a> {
-    /// What it is.
+    /// The kind of the new inode.
     pub kind: Kind,
     /// Its permission bits; the caller's umask was applied to them.
     pub mode: Mode,

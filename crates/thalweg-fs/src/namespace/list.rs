@@ -21,7 +21,7 @@ pub struct Entry {
     pub name: Box<[u8]>,
     /// Where the listing goes on after this entry.
     pub offset: u64,
-    /// What `stat` tells, if it was wanted. The caller refers to the inode then. Not of "." and "..", and not of an
+    /// The attributes, if they were wanted. The caller refers to the inode then. Not of "." and "..", and not of an
     /// inode that cannot be read.
     pub attributes: Option<Attributes>,
 }

@@ -16,7 +16,7 @@ use std::sync::PoisonError;
 /// How deep a directory may be: deeper means that the rows of parents form a circle.
 const DEPTH_MAX: usize = 1 << 20;
 
-/// What a rename does about an entry that is there.
+/// How a rename treats an entry that exists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RenameFlags {
     /// It is replaced.

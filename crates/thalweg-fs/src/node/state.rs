@@ -17,7 +17,7 @@ pub(crate) enum Place {
     Dead,
 }
 
-/// What is known of an inode in use.
+/// The state of an inode in use.
 #[derive(Clone)]
 pub(crate) struct State {
     pub attributes: Attributes,
@@ -62,7 +62,7 @@ impl State {
         self.place == Place::Dead
     }
 
-    /// What it adds to the number of inodes, of which it was one.
+    /// The change of the number of inodes by its death: -1 if it is dead, else 0.
     pub(crate) fn dead(&self) -> i64 {
         -i64::from(self.is_dead())
     }

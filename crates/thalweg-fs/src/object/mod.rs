@@ -14,7 +14,7 @@ use crate::row::{Ino, Time};
 use std::fs::File;
 use std::sync::Arc;
 
-/// What the file of an object says of itself.
+/// The attributes of an object's file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ObjectAttributes {
     /// Its size in bytes.
@@ -93,7 +93,7 @@ pub trait ObjectStore: Send + Sync {
     /// `ENXIO` if there is none; see [`ObjectStore::create`].
     fn seek(&self, ino: Ino, offset: u64, is_hole: bool) -> Result<u64>;
 
-    /// What the file says of itself; `None` if there is no file.
+    /// The attributes of the file; `None` if there is no file.
     ///
     /// # Errors
     /// See [`ObjectStore::create`].

@@ -5,7 +5,7 @@ use crate::row::{Debt, Ino, inode_key, inode_of};
 use crate::store::Space;
 use crate::volume::Volume;
 
-/// What is left to remove of files without a name.
+/// The bytes and files that are left to remove of files without a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reclaimable {
     /// Files without a name that are open, or were when an earlier mount was killed.
@@ -17,7 +17,8 @@ pub struct Reclaimable {
 }
 
 impl Volume {
-    /// What [`Volume::work`] has left to remove. Looks at each of the files: about a microsecond for one.
+    /// The bytes and files that [`Volume::work`] has left to remove. Looks at each of the files: about a microsecond
+    /// for one.
     ///
     /// # Errors
     /// `EIO`.

@@ -1,5 +1,4 @@
-//! What is done in the background: [`Volume::work`] and [`Volume::recount`]. A volume starts no thread; whoever has it
-//! calls these.
+//! Background work: [`Volume::work`] and [`Volume::recount`]. A volume starts no thread; whoever has it calls these.
 //!
 //! - Objects that were written are synced, within a second of being written if `work` is called that often; many of
 //!   them by one sync of the file system that they are on.
@@ -35,7 +34,7 @@ const CUT_BYTES: u64 = 1 << 30;
 /// How many debts of an earlier mount are paid in one call.
 const DEBTS_PER_CALL: usize = 256;
 
-/// What a call of [`Volume::work`] did.
+/// The result of a call of [`Volume::work`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
     /// Objects synced.

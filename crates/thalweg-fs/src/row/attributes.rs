@@ -117,7 +117,7 @@ pub struct Time {
     pub nanoseconds: u32,
 }
 
-/// What `stat` tells about an inode.
+/// The attributes of an inode, as `stat` tells them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes {
     /// The number of the inode.

@@ -9,7 +9,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 /// Bytes of the checksum.
 const CHECKSUM_BYTES: usize = 4;
-/// What is added to a rotated CRC, so that it is no CRC any more.
+/// The number added to a rotated CRC, so that it is no CRC any more.
 const MASK: u32 = 0xa282_ead8;
 
 /// Appends the checksum to a row.

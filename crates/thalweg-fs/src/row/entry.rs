@@ -14,7 +14,7 @@ const POINTER: u8 = 8;
 const WHOLE_1: u8 = 1;
 const POINTER_1: u8 = 2;
 
-/// What a name in a directory stands for.
+/// The inode or attributes that a name in a directory stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EntryRow {
     /// An inode with one name: its attributes, and the target of a symbolic link.

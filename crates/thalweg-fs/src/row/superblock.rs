@@ -76,7 +76,7 @@ pub(crate) fn decode_number(key: &[u8], row: &[u8]) -> Result<u64> {
     number.ok_or_else(|| damaged(&[key], "it is no number"))
 }
 
-/// What is left to do for an inode that has no name: a row of `reclaim`.
+/// The work left for an inode that has no name: a row of `reclaim`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Debt {
     /// A file that was open when its last name went: all its rows go with its last close, or at the next mount.

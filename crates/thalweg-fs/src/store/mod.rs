@@ -4,7 +4,7 @@
 //! - `batch.rs`: [`Batch`], the changes of one operation.
 //! - `engine.rs`: [`EngineStore`], on a Thalweg database.
 //!
-//! What a store promises: a batch is applied whole or not at all; batches become durable in the order of their commits;
+//! A store promises this: a batch is applied whole or not at all; batches become durable in the order of their commits;
 //! a read sees every batch that was committed before it began.
 
 mod batch;
@@ -28,9 +28,9 @@ pub enum Space {
     Xattrs,
     /// Which objects have a file of their own.
     Objects,
-    /// What is left to do for inodes without a name.
+    /// The work left for inodes without a name.
     Reclaim,
-    /// What there is once: superblock, counters.
+    /// The rows that exist once: superblock, counters.
     Volume,
 }
 
@@ -74,7 +74,7 @@ pub type Directories<'a> = Box<dyn Iterator<Item = Result<Ino>> + 'a>;
 /// Rows of a space with their keys.
 pub type Rows<'a> = Box<dyn Iterator<Item = Result<(Slice, Slice)>> + 'a>;
 
-/// What is called when a promise is kept, or cannot be.
+/// The callback for a promise that is kept, or cannot be.
 pub type WhenDurable = Box<dyn FnOnce(Result<()>) + Send>;
 
 /// All that was committed before some moment.
@@ -132,7 +132,7 @@ pub trait MetaStore: RowReader {
     /// `ENOSPC`: nothing was written. `EROFS`, `EIO`.
     fn commit(&self, batch: &Batch<'_>) -> Result<()>;
 
-    /// What has been committed so far.
+    /// The promise of everything committed so far.
     ///
     /// # Errors
     /// `EROFS` or `EIO` when none of it can become durable.

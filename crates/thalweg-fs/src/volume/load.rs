@@ -50,7 +50,7 @@ impl Volume {
         Ok(self.nodes.enter(seen, state))
     }
 
-    /// What the own row of a directory says.
+    /// The state that a directory's own row gives.
     pub(crate) fn directory_state(&self, ino: Ino) -> Result<State> {
         let missing = || Error::damaged(format!("directory {ino}"), "its own row is missing");
         let row = self.store.entry(ino, DirectoryRow::NAME)?.ok_or_else(missing)?;
@@ -58,7 +58,7 @@ impl Volume {
         Ok(State::new(attributes, Place::Directory { parent, entries }, Box::default()))
     }
 
-    /// What the row in `inodes` says.
+    /// The state that the row in `inodes` gives.
     pub(crate) fn inode_state(&self, ino: Ino) -> Result<State> {
         let missing = || Error::damaged(format!("inode {ino}"), "its row is missing");
         let row = self.store.row(Space::Inodes, &inode_key(ino))?.ok_or_else(missing)?;

@@ -136,7 +136,7 @@ impl Volume {
         Ok(())
     }
 
-    /// What has been done so far, to be told when it is durable. Objects are not part of it.
+    /// The promise of all operations so far: it tells when they are durable. Objects are not part of it.
     ///
     /// # Errors
     /// `EIO`, `EROFS`.

@@ -4,7 +4,7 @@ use crate::object::ObjectAttributes;
 use crate::row::Ino;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is left for the background.
+/// The work left for the background.
 #[derive(Default)]
 pub(crate) struct Tasks {
     /// Objects that were written and not synced since.
@@ -23,14 +23,14 @@ pub(crate) struct Tasks {
     pub promoted: BTreeSet<Ino>,
     /// Whether files of objects were removed, and it is not known to be durable.
     pub has_removed: bool,
-    /// What an earlier mount has left.
+    /// The work that an earlier mount has left.
     pub inherited: Inherited,
 }
 
 /// An object that somebody may write to without the volume.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Watched {
-    /// What its file said before the last sync; `None` if a later write may leave that the same.
+    /// The attributes of its file before the last sync; `None` if a later write may leave them the same.
     pub seen: Option<ObjectAttributes>,
     /// How many have it open for writing.
     pub writers: u32,

@@ -29,7 +29,7 @@ struct Arguments {
     /// Writes to go on with.
     #[arg(long, default_value_t = 300)]
     go_on: u64,
-    /// What a message says of the moment: which copy, which kill.
+    /// The moment in messages: which copy, which kill.
     #[arg(long, default_value = "now")]
     moment: String,
 }

@@ -15,7 +15,7 @@ use thalweg_powercut::random::Random;
 #[derive(Parser)]
 #[command(name = "powercut-disk", about = "A disk that forgets what was not flushed when its client is killed")]
 struct Arguments {
-    /// What is durable; its length is the disk's.
+    /// The durable bytes; its length is the disk's.
     medium: PathBuf,
     /// The Unix socket to listen on; must not be there yet.
     #[arg(long)]
@@ -23,7 +23,7 @@ struct Arguments {
     /// Decides what is forgotten.
     #[arg(long)]
     seed: u64,
-    /// What a power cut does not tear: the sector of the disk.
+    /// The bytes that a power cut does not tear: the sector of the disk.
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u32).range(512..))]
     piece_bytes: u32,
 }

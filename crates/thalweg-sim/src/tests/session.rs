@@ -1,8 +1,8 @@
-//! What the lives of fixed plans reach.
+//! Assertions of what the lives of fixed plans reach.
 
 use super::*;
 
-/// What a life has reached in the directory keyspace.
+/// The events that a life has reached in the directory keyspace.
 #[derive(Debug, Default)]
 struct Reached {
     /// Levels with packs, at most.

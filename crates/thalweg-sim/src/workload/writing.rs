@@ -12,7 +12,7 @@ use thalweg::{CommitTicket, DirectoryKeyspace, Durability, ErrorKind, Keyspace, 
 /// One change of a batch: the key's place, and its new value.
 type Change = ((Arc<str>, Target), Vec<u8>, Value);
 
-/// What a change is made in.
+/// The keyspace of a change.
 #[derive(Clone)]
 pub(super) enum Target {
     Map(Keyspace),

@@ -3,7 +3,7 @@
 /// Whose memory it is that blocks make room for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Charged {
-    /// What a database has beside its blocks. It counts if the cache has a budget for all of it.
+    /// The memory of a database outside its blocks. It counts if the cache has a budget for all of it.
     Others,
     /// Blocks that will be cached.
     ComingBlocks,

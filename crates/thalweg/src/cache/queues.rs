@@ -16,7 +16,7 @@ use crate::memory::Buffer;
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
-/// What an entry costs beside its buffer: its slot and its place in a queue.
+/// The cost of an entry besides its buffer: its slot and its place in a queue.
 const ENTRY_OVERHEAD_BYTES: u64 = 48;
 /// The small queue has one in this many parts of the room.
 const SMALL_PART: u64 = 10;

@@ -33,7 +33,7 @@ struct State {
     /// The hits since the slot was filled, less those that turns in a queue used up.
     hits: u8,
     in_main: bool,
-    /// What a reader has noted of the block; 0: nothing.
+    /// A reader's note on the block; 0: none.
     mark: u16,
 }
 

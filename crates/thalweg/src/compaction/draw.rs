@@ -133,7 +133,7 @@ impl<'a> Axis<'a> {
         }
     }
 
-    /// What a reader of strips must know: which keys the line begins and ends with.
+    /// The legend of a drawing: the first and last keys that its lines stand for.
     fn legend(&self) -> String {
         match self {
             Axis::Boxes { .. } => String::new(),

@@ -29,7 +29,7 @@ pub(crate) struct FastTableMaker {
     entropy: Arc<dyn Entropy>,
     options: FastTableOptions,
     medium: FastMedium,
-    /// What a table is put together in.
+    /// The buffers in which a table is put together.
     buffers: Arc<ChargedBuffers>,
 }
 

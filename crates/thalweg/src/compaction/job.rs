@@ -32,7 +32,7 @@ pub(crate) struct Job {
     pub(crate) is_awaited: bool,
 }
 
-/// What a job that runs reserves: its inputs, and its range in the level it writes to.
+/// The reservation of a running job: its inputs, and its range in the level it writes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RunningJob {
     /// The level of the upper inputs.
@@ -49,7 +49,7 @@ pub(crate) struct RunningJob {
 }
 
 impl Job {
-    /// What [`super::Policy::pick`] must be told while this job runs.
+    /// The reservation that [`super::Policy::pick`] must know while this job runs.
     pub(crate) fn running(&self) -> RunningJob {
         RunningJob::new(self.level, self.output_level, self.inputs())
     }
@@ -99,7 +99,7 @@ impl RunningJob {
         }
     }
 
-    /// What a merge of fast tables reserves: nothing that a job takes. While it runs no split and no merge of
+    /// The reservation of a merge of fast tables: nothing that a job takes. While it runs no split and no merge of
     /// partitions begins.
     pub(crate) fn fast() -> Self {
         RunningJob {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 /// Bytes of keys and values merged between two yields.
 pub(crate) const STEP_BYTES: usize = 64 << 10;
 
-/// What a merge asks between two steps.
+/// The questions that a merge asks between two steps.
 pub(crate) trait Steps: Sync {
     /// Whether it should end with [`Error::Closed`].
     fn is_cancelled(&self) -> bool;
@@ -74,7 +74,7 @@ pub(crate) async fn merge_packs(
     merge_runs(runs, retention, outputs, steps).await
 }
 
-/// What a job keeps.
+/// The versions that a job keeps.
 pub(super) fn retention(snapshots: &[SeqNo], bottom: bool) -> Retention<'_> {
     Retention::new(snapshots, bottom || planted(Bug::TombstoneDroppedEarly))
 }

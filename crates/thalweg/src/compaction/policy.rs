@@ -47,7 +47,8 @@ impl Policy {
         Some(self.job(levels, &shape, plan))
     }
 
-    /// What level 0 has, a tombstone counted as the entry that it removes; and the bytes of the levels below.
+    /// The bytes of level 0, with each tombstone counted as the entry that it removes; and the bytes of the levels
+    /// below.
     pub(crate) fn level0_weight(levels: &Levels) -> (u64, u64) {
         let shape = Shape::of(levels);
         (shape.weight(0), (1..shape.len()).map(|level| shape.bytes(level)).sum())

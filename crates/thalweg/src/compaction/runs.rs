@@ -137,7 +137,7 @@ impl Scan for PackScan {
     }
 }
 
-/// What sorted tables have of a range of keys, read one after the other.
+/// The entries of sorted tables in a range of keys, read one after the other.
 pub(super) struct Run<I: Input> {
     /// Still to be read.
     inputs: std::vec::IntoIter<I>,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// The tables of one partition: level 0 in flush order (oldest first, may overlap), the others sorted and disjoint.
 pub(crate) type Levels = Vec<Vec<Arc<Table>>>;
 
-/// What is in each level; same order as [`Levels`].
+/// The tables of each level; same order as [`Levels`].
 pub(super) struct Shape<'a> {
     levels: Vec<Vec<&'a TableMeta>>,
     /// Of each level.

@@ -88,7 +88,7 @@ impl Builder {
         retained_bytes_max: Option<u64>
     );
     option!(
-        /// What to do about damage found by the open (default: [`DamagePolicy::Strict`]).
+        /// How an open treats damage (default: [`DamagePolicy::Strict`]).
         damage_policy: DamagePolicy
     );
     option!(
@@ -426,9 +426,9 @@ impl Builder {
         opened.map(|engine| ReadOnlyDatabase::from(Database::from_engine(engine))).inspect_err(|_| scheduler.shutdown())
     }
 
-    /// What the process that has the database open for writing says of it; `None` when none has said anything.
-    /// Takes no lock and changes nothing, so it works where every open gets `Locked`. When nobody has the database
-    /// open it is what the last one said.
+    /// Returns the latest statistics of the process that has the database open for writing; `None` if no process has
+    /// written any. Takes no lock and changes nothing, so it works where every open gets `Locked`. When nobody has the
+    /// database open it is what the last one said.
     ///
     /// # Errors
     /// `Io`.

@@ -12,7 +12,7 @@ use crate::table;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What a check looked at.
+/// The extent of a check: how much it has read.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct CheckReport {

@@ -35,7 +35,7 @@ const BYTES_MAX: u64 = 1 << 20;
 pub(super) struct DroppedReport<'a> {
     storage: &'a dyn Storage,
     root: &'a Path,
-    /// What the file has.
+    /// The contents of the file.
     found: Found,
 }
 

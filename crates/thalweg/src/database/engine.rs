@@ -26,7 +26,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Segments that a log may span after a close without being flushed.
 const SEGMENTS_AT_CLOSE_MAX: usize = 4;
 
-/// What an engine may do.
+/// The parts of an engine that depend on whether it may write.
 pub(super) enum Mode {
     Writable(Writable),
     /// Everything was replayed in memory; nothing changes.
@@ -38,7 +38,7 @@ pub(super) enum Mode {
     },
 }
 
-/// What a database that is open for writing is made of.
+/// The parts of a database that is open for writing.
 pub(super) struct Writable {
     pub(super) health: Arc<Health>,
     pub(super) log: Arc<Log>,
@@ -61,7 +61,7 @@ pub(super) struct Engine {
     pub(super) options: Options,
     pub(super) mode: Mode,
     pub(super) snapshots: Arc<SnapshotRegistry>,
-    /// What recovery dropped, in words.
+    /// The changes that recovery dropped, in words.
     pub(super) dropped: Vec<String>,
     /// Held while a keyspace is created, cleared or dropped.
     pub(super) definition_turn: AsyncMutex,
@@ -83,7 +83,7 @@ impl Drop for Engine {
 }
 
 impl Engine {
-    /// What writes, unless the database is closed. Only handles that may write call this.
+    /// The writing part, unless the database is closed. Only handles that may write call this.
     pub(super) fn writable(&self) -> Result<&Writable> {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::Closed);

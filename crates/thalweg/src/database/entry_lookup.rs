@@ -1,5 +1,5 @@
-//! What all calls for an entry of a directory keyspace begin and end with: the key, the index, and the value that a
-//! memtable has.
+//! The beginning and the end of every call for an entry of a directory keyspace: the key, the index, and the value in a
+//! memtable.
 
 use crate::directory::DirectoryIndex;
 use crate::format::{EntryKey, EntryKind, Slice, Version};

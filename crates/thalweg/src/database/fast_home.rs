@@ -38,7 +38,7 @@ const ID_BYTES: usize = 33;
 /// A longer file is none of ours.
 const BYTES_MAX: u64 = 64 << 10;
 
-/// What is found where the owner of a tier is not.
+/// The text of the error for a tier whose owner file is missing.
 const MOVED: &str = "no such file; a tier that was moved is opened with its new path";
 
 /// The directory of the fast tier in a checkpoint.
@@ -198,7 +198,7 @@ pub(super) fn trouble_or(home: Option<&FastHome>, error: Error) -> Error {
     }
 }
 
-/// What an open does about the fast tier.
+/// The decision of an open about the fast tier.
 pub(super) struct FastDecision {
     /// The directory that the database has its fast tier in.
     pub(super) home: Option<FastHome>,

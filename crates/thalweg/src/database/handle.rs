@@ -251,7 +251,7 @@ impl Database {
         self.engine.checkpoint(path.as_ref())
     }
 
-    /// What of the background fails at present, since when, and when it is tried again.
+    /// The background work that fails at present, since when, and when it is tried again.
     pub fn health(&self) -> Health {
         self.engine.health()
     }
@@ -261,9 +261,9 @@ impl Database {
         self.engine.statistics()
     }
 
-    /// What [`crate::DamagePolicy::PointInTime`] dropped when this database was opened, in words; empty when nothing
-    /// was. It includes what an earlier open dropped if that was cut off before it could tell, whatever the policy of
-    /// this one.
+    /// The changes that [`crate::DamagePolicy::PointInTime`] dropped when this database was opened, in words; empty if
+    /// there are none. It includes what an earlier open dropped if that was cut off before it could tell, whatever the
+    /// policy of this one.
     pub fn dropped_by_recovery(&self) -> &[String] {
         &self.engine.dropped
     }

@@ -25,7 +25,7 @@ pub struct Health {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct BackgroundFailure {
-    /// What failed.
+    /// The work that failed.
     pub work: BackgroundWork,
     /// For compactions: keyspace and partition.
     pub partition: Option<(String, u64)>,

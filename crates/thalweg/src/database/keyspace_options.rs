@@ -1,4 +1,4 @@
-//! What [`Options`] mean for the keyspaces of each kind.
+//! The meaning of [`Options`] for the keyspaces of each kind.
 
 use super::CompactionPolicy;
 #[cfg(feature = "experiments")]

@@ -15,7 +15,7 @@ pub struct KeyspaceStatistics {
     pub name: String,
     /// Its partitions.
     pub partitions: u64,
-    /// What it has in the fast tier, all partitions together.
+    /// The keyspace's tables in the fast tier, all partitions together.
     pub fast: LevelStatistics,
     /// Its levels, all partitions together; the index is the level.
     pub levels: Vec<LevelStatistics>,

@@ -27,7 +27,7 @@ use crate::trace;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What an open has made before it replays the log.
+/// The parts of an open that exist before it replays the log.
 pub(super) struct Opening {
     pub(super) environment: Environment,
     pub(super) health: Arc<Health>,
@@ -38,18 +38,18 @@ pub(super) struct Opening {
     pub(super) kind: OrderedKind,
 }
 
-/// What the beginning of a manifest takes.
+/// The input of the beginning of a manifest: what recovery found.
 pub(super) struct Found<'a> {
     pub(super) recovered: Option<Recovered>,
     pub(super) tier: OpenedTier,
     pub(super) report: &'a DroppedReport<'a>,
 }
 
-/// What has begun.
+/// The parts of an open whose manifest has begun.
 pub(super) struct Begun {
     pub(super) writable: Writable,
     pub(super) snapshots: Arc<SnapshotRegistry>,
-    /// What recovery has dropped, in words.
+    /// The changes that recovery dropped, in words.
     pub(super) dropped: Vec<String>,
     /// The lock of the fast tier's directory.
     pub(super) lock: Option<Box<dyn StorageLock>>,

@@ -31,8 +31,8 @@ pub enum Durability {
 
 /// How one write is made, where it is not made as the database does by default.
 ///
-/// What is left out is as the database was opened with. Every call that takes options takes a [`Durability`] in their
-/// place too.
+/// An option that is not set is as the database was opened with. Every call that takes options takes a [`Durability`]
+/// in their place too.
 ///
 /// ```
 /// use thalweg::{Durability, WriteOptions};

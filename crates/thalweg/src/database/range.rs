@@ -159,8 +159,8 @@ impl Range {
         }
     }
 
-    /// What keeps it from going on: an error met when it was made, or a close of the database. If nothing does, it
-    /// takes newer views where that is due.
+    /// The error that ends the range: one met when it was made, or a close of the database. If there is none, takes
+    /// newer views where that is due.
     #[inline]
     fn obstacle(&mut self) -> Option<Error> {
         if self.error.is_some() {

@@ -39,7 +39,7 @@ pub struct Statistics {
     pub replay_memory_bytes: u64,
     /// Compactions that merged tables.
     pub compactions: u64,
-    /// What the compactions that merged were cut into, by key range; one each where it is small.
+    /// Subtasks of the compactions that merged, cut by key range; one for each compaction that is small.
     pub subtasks: u64,
     /// Tables that compactions only moved down a level.
     pub trivial_moves: u64,
@@ -113,7 +113,7 @@ pub struct Statistics {
     pub background_reads: DurationStatistics,
     /// Writes of tables, of up to 256 KiB each: how long each took.
     pub background_writes: DurationStatistics,
-    /// What compactions merged between two waits: how long each stretch took (S2 of PMB-13).
+    /// The times for which compactions merged between two waits (S2 of PMB-13).
     pub merge_slices: DurationStatistics,
     /// Whether background reads, writes and syncs are handed to the kernel (io_uring); else they block their worker.
     pub io_uring: bool,
@@ -139,7 +139,7 @@ pub struct Statistics {
     pub chains: ChainStatistics,
     /// Writers that waited, by cause.
     pub stalls: Vec<StallStatistics>,
-    /// What of the background fails ([`crate::Database::health`]).
+    /// The background work that fails ([`crate::Database::health`]).
     pub health: Health,
     /// The fast tier ([`crate::Builder::fast_tier`]), if there is one.
     pub fast_tier: Option<FastTierStatistics>,
@@ -157,7 +157,7 @@ pub struct DurationStatistics {
     pub total_ns: u64,
     /// The median; at most 6 % too much, as is P99.
     pub p50_ns: u64,
-    /// What 99 of 100 do not exceed.
+    /// The bound that 99 of 100 do not exceed.
     pub p99_ns: u64,
     /// The longest.
     pub max_ns: u64,
@@ -174,7 +174,7 @@ pub struct ChainStatistics {
     pub bytes_mean: f64,
     /// The median; at most 6 % too much, as is P99.
     pub bytes_p50: u64,
-    /// What 99 of 100 do not exceed.
+    /// The bound that 99 of 100 do not exceed.
     pub bytes_p99: u64,
     /// The most.
     pub bytes_max: u64,
@@ -249,7 +249,7 @@ impl Statistics {
     }
 }
 
-/// What only an engine that writes has.
+/// The figures of an engine that writes.
 #[derive(Default)]
 struct Gauges {
     retained_bytes: u64,

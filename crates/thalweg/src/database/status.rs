@@ -32,7 +32,7 @@ pub(super) const NAME: &str = "STATUS";
 const MAGIC: &str = "thalweg status 1 ";
 /// The magic, two numbers of eight hexadecimal digits, a space between them and a newline.
 const HEADER_BYTES: usize = MAGIC.len() + 18;
-/// What would make the file longer is left out: keyspaces, the last by name first.
+/// The greatest length of the file. To keep it, keyspaces are left out, the last by name first.
 const BYTES_MAX: usize = 1 << 20;
 
 /// The least time between two writes.
@@ -50,7 +50,7 @@ pub struct RunningStatus {
     pub process: u32,
     /// Its statistics, without `health`. Counters of reads may be older than the rest.
     pub statistics: Statistics,
-    /// What of the background failed, and why writes are refused, in words; empty when nothing failed.
+    /// The failures of background work, and why writes are refused, in words; empty if nothing failed.
     pub failures: Vec<String>,
     /// Keyspaces that the file had no room for.
     pub keyspaces_left_out: u64,

@@ -138,7 +138,7 @@ struct Asked {
     answer: Arc<Mutex<Answer>>,
 }
 
-/// What the callback leaves to the future, and whom it wakes.
+/// The answer that the callback leaves to the future, and the waker that it wakes.
 #[derive(Default)]
 struct Answer {
     outcome: Option<Result<()>>,

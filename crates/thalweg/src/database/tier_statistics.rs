@@ -38,8 +38,8 @@ pub struct FastTierStatistics {
     pub file_written_bytes: u64,
     /// Groups of entries that were read by position, because the file was not mapped or a page of it could not be read.
     pub groups_by_position: u64,
-    /// What the cost models see of each partition that has something in the tier, and decide, in words. Empty
-    /// where the statistics come from another process.
+    /// For each partition with tables in the tier, the input and the decision of the cost models, in words. Empty where
+    /// the statistics come from another process.
     pub partitions: Vec<String>,
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct DirectoryIndex {
     /// How often packs were added or removed.
     changes: AtomicU64,
     last_look: Mutex<Option<Look>>,
-    /// What keeps a pack from being in the index, and so anybody from reading the keyspace.
+    /// The damage that keeps a pack out of the index, and so everybody from reading the keyspace.
     damage: OnceLock<Error>,
     /// Its bytes in the memory budget.
     charge: Mutex<Charge>,
@@ -51,7 +51,7 @@ pub(crate) struct DirectoryIndex {
     pub(super) f_hashes: OnceLock<super::paper::FHashes>,
 }
 
-/// What a look for scattered directories has found.
+/// The result of a look for scattered directories.
 #[derive(Clone, Copy)]
 struct Look {
     /// The changes by then, and which packs were looked at: how many, and the sum of their numbers.
@@ -150,7 +150,7 @@ impl DirectoryIndex {
         self.damage.get().map_or(Ok(()), |damage| Err(damage.clone()))
     }
 
-    /// What keeps a pack from being in the index, if anything does: then nobody can read the keyspace.
+    /// The damage that keeps a pack out of the index, if there is any: then nobody can read the keyspace.
     pub(crate) fn damage(&self) -> Option<&Error> {
         self.damage.get()
     }
@@ -322,7 +322,7 @@ impl DirectoryIndex {
         Ok(wanted.map(|(pack, place)| (Arc::clone(pack), place)).collect())
     }
 
-    /// What [`DirectoryIndex::look`] has found, if it has looked at these packs and nothing has changed since.
+    /// The result of [`DirectoryIndex::look`], if it has looked at these packs and nothing has changed since.
     pub(crate) fn is_scattered(&self, packs: &[Arc<Table>]) -> Option<bool> {
         let at = self.look_at(packs);
         self.last_look.lock().filter(|look| look.at == at).map(|look| look.is_scattered)

@@ -50,7 +50,7 @@ impl Known {
         self.one().into_iter().chain(self.several().map(|first| lists.spans(first)).into_iter().flatten())
     }
 
-    /// What is known with one span more.
+    /// The entry of a directory with one span more.
     pub(super) fn with(before: Option<Known>, span: Span, lists: &mut SpanLists) -> Known {
         let Some(before) = before else {
             return Known::of_span(span).unwrap_or_else(|| Known::of_list(lists.push(None, span)));
@@ -62,7 +62,7 @@ impl Known {
         Known::of_list(lists.push(first, span))
     }
 
-    /// What is known of a directory with these spans; `None`: there is nothing.
+    /// The entry of a directory with these spans; `None` if there are none.
     pub(super) fn of(spans: &[Span], lists: &mut SpanLists) -> Option<Known> {
         let one = if let [span] = spans { Known::of_span(*span) } else { None };
         one.or_else(|| lists.list(spans.iter().copied()).map(Known::of_list))

@@ -24,7 +24,7 @@ pub(crate) struct EntrySearch {
     is_at_value: bool,
 }
 
-/// What a step has come to.
+/// The result of a step.
 pub(crate) enum Step {
     /// The value; `None`: there is none.
     Done(Option<Slice>),

@@ -7,7 +7,7 @@ use super::mapped_vec::MappedVec;
 use crate::table::PackSpan;
 use std::num::NonZeroU32;
 
-/// What one pack has of a directory.
+/// The blocks that one pack has of a directory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     /// The slot of the pack in the packs of the index, plus one.

@@ -13,10 +13,10 @@ use std::ops::Range;
 /// A space has at least this many groups on average.
 const GROUPS_A_SPACE: usize = 2;
 
-/// What a space costs beside its first key, in bytes: the numbers in the meta layer, and its place in memory.
+/// The bytes of a space besides its first key: the numbers in the meta layer, and its place in memory.
 const SPACE_BYTES: usize = 64;
 
-/// What two neighbouring groups with the same prefix cost, in bytes. Whole first keys are in two or three lines.
+/// The bytes that two neighbouring groups with the same prefix cost. Whole first keys are in two or three lines.
 const TIE_BYTES: usize = 128;
 
 /// Pairs that share this much are never cut.
@@ -94,7 +94,7 @@ fn cut(links: &[Links], limit: usize) -> Vec<Range<usize>> {
     spaces
 }
 
-/// What these spaces and their prefixes cost, in bytes.
+/// The bytes of these spaces and their prefixes.
 fn cost(links: &[Links], spaces: &[Range<usize>], key_bytes: usize) -> usize {
     let of = |space: &Range<usize>| {
         let links = links.get(space.clone()).unwrap_or_default();

@@ -54,7 +54,7 @@ pub(super) struct Items<'a> {
     pub(super) continues: bool,
 }
 
-/// What the first key of a group may share bytes with.
+/// The keys whose first bytes the first key of a group may leave out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fence<'a> {
     pub(super) common: &'a [u8],

@@ -73,7 +73,7 @@ impl FastTable {
         Ok(Arc::new(FastTable { extent, meta, header, sections, spaces, verified, verify }))
     }
 
-    /// What is known about the table.
+    /// The description of the table.
     pub(crate) fn meta(&self) -> &TableMeta {
         &self.meta.table
     }
@@ -130,7 +130,7 @@ impl FastTable {
         layer.get(groups.start * bytes..groups.end * bytes).unwrap_or_default()
     }
 
-    /// What the first key of a group of `space` may share bytes with.
+    /// The keys whose first bytes the first key of a group of `space` may leave out.
     #[inline]
     pub(super) fn fence(&self, space: usize, group: usize) -> Fence<'_> {
         let common = self.spaces.get(space).map_or(&[][..], |space| space.common(self.meta_layer()));

@@ -24,8 +24,8 @@ const GROUP_ALIGNMENT: usize = 8;
 const LINE_BYTES: usize = 64;
 /// Buffers of a writer that has no pool.
 const BUFFER_BYTES: usize = 64 << 10;
-/// What a group has at most beside the keys and values that were staged: six numbers of at most 10 bytes (the length of
-/// its keys, the three of its first entry, and two if it is compressed), a trailer, and zeros up to the next group.
+/// The most bytes of a group besides its staged keys and values: six numbers of at most 10 bytes (the length of its
+/// keys, the three of its first entry, and two if it is compressed), a trailer, and zeros up to the next group.
 const GROUP_OVERHEAD_MAX: usize = 6 * 10 + 8 + (GROUP_ALIGNMENT - 1);
 
 /// Writes one fast table. It needs memory for the table once more, until [`FastTableWriter::finish`] returns, which

@@ -27,7 +27,7 @@ pub(crate) struct Estimate {
     pub(crate) sigma: f64,
 }
 
-/// What the background does with the fast tables of a partition.
+/// The background work on the fast tables of a partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Activity {
     #[default]
@@ -38,7 +38,7 @@ pub(crate) enum Activity {
     Evicting,
 }
 
-/// What the paper's counters have since a compaction zeroed them (PMB-12).
+/// The paper's counters, which a compaction zeroes (PMB-12).
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Counted {
     /// `n_i^r`

@@ -29,7 +29,7 @@ pub(crate) enum CompactionCause {
     Tables,
 }
 
-/// What a merge takes of a partition's tables.
+/// The tables of a partition that a merge takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
     /// The newest unsorted tables, those that no such merge has made. They become one, unsorted.
@@ -62,7 +62,7 @@ pub(crate) enum WriteStep {
 /// merged among each other: that copies each byte once, and leaves few tables for reads.
 const PATIENCE: u32 = 4;
 
-/// What steps 1 and 2 have computed for a partition.
+/// The result of steps 1 and 2 for a partition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Judgement {
     /// In cores.

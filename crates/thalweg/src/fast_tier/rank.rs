@@ -9,7 +9,7 @@ use super::options::Options;
 const HORIZON_SECONDS_MAX: f64 = 3600.0;
 const HORIZON_SECONDS_MIN: f64 = 1.0;
 
-/// What a partition is worth, a byte. Partitions with a small sum are evicted first.
+/// The worth of a byte of a partition. Partitions with a small sum are evicted first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Worth {
     pub(crate) rank: Rank,
@@ -33,7 +33,7 @@ pub(super) fn horizon_seconds(partitions: &[Partition]) -> f64 {
     (bytes / written.max(f64::MIN_POSITIVE)).clamp(HORIZON_SECONDS_MIN, HORIZON_SECONDS_MAX)
 }
 
-/// What a byte of the partition is worth.
+/// The worth of a byte of the partition.
 pub(super) fn worth(options: &Options, costs: &Costs, horizon_seconds: f64, partition: &Partition) -> Worth {
     let (bytes, entries) = (partition.bytes().max(1) as f64, partition.entries() as f64);
     let rates = &partition.rates;

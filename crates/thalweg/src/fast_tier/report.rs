@@ -8,7 +8,7 @@ use super::rank::Worth;
 use super::rates::Rates;
 use std::fmt;
 
-/// What the models decided for a partition.
+/// The decision of the models for a partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     Keep,

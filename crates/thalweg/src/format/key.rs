@@ -16,7 +16,7 @@ pub(crate) const KEY_BYTES_MAX: usize = 64 << 10;
 /// The longest value, in bytes.
 pub(crate) const VALUE_BYTES_MAX: usize = 64 << 20;
 
-/// What an entry does to its key.
+/// The effect of an entry on its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum EntryKind {

@@ -68,7 +68,7 @@ impl NameHash {
     }
 }
 
-/// What a kind of keyspace is created with.
+/// The kind of a keyspace, given at its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum KeyspaceKind {
     /// A sorted map.

@@ -34,7 +34,7 @@ pub(crate) trait WriteBuffer {
     /// Memtables that wait for their flush.
     fn sealed_memtables(&self) -> usize;
 
-    /// What its flushes have left for compactions to do.
+    /// The work that its flushes have left for compactions.
     fn compaction_debt(&self) -> CompactionDebt;
 
     /// Whether its flushes have left so much to do that writers wait. Every write asks.

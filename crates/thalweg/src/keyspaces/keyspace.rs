@@ -41,7 +41,7 @@ pub(crate) trait Keyspace: Any + Send + Sync {
     /// Bytes that its flushes, and the compactions which follow them, are going to write.
     fn pending_bytes(&self) -> u64;
 
-    /// What of its background work fails at present, by partition.
+    /// The background work that fails at present, by partition.
     fn failures(&self) -> Vec<(PartitionId, BackgroundError)>;
 
     /// Whether no background job runs in it; one that failed and waits for its next try does not. Once it was dropped
@@ -98,7 +98,7 @@ pub(crate) struct ReplayedEntry<'a> {
     pub(crate) value: &'a [u8],
 }
 
-/// What a keyspace is created with.
+/// The parameters of a new keyspace.
 #[derive(Debug)]
 pub(crate) struct NewKeyspace<'a> {
     pub(crate) id: KeyspaceId,

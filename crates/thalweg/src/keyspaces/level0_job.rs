@@ -87,7 +87,7 @@ impl Level0Job {
         }
     }
 
-    /// What presses of a level 0, with `sealed` memtables on their way there.
+    /// The pressure of a level 0, with `sealed` memtables on their way there.
     pub(super) fn pressure(&self, now_ns: u64, debt: &CompactionDebt, sealed: u64) -> Level0Pressure {
         let (tables, due_at, press_to) = (debt.tables as f64, debt.due_at as f64, debt.press_to as f64);
         let way = (press_to - due_at).max(0.0);

@@ -70,7 +70,7 @@ struct Rates {
     /// Bytes of memtables for each byte of their tables.
     expansion: f64,
     level0_job: Level0Job,
-    /// What kind of room allows least.
+    /// The kind of room that allows least.
     cause: PacingCause,
 }
 
@@ -169,7 +169,7 @@ impl Pacer {
         self.rates().level0_job.ended();
     }
 
-    /// What presses of a level 0, with `sealed` memtables on their way there.
+    /// The pressure of a level 0, with `sealed` memtables on their way there.
     pub(super) fn level0_pressure(&self, now_ns: u64, debt: &CompactionDebt, sealed: u64) -> Level0Pressure {
         self.rates().level0_job.pressure(now_ns, debt, sealed)
     }

@@ -29,7 +29,7 @@ pub(crate) struct Replay<'a> {
     inserted_bytes: u64,
 }
 
-/// What a replay has made.
+/// The result of a replay.
 pub(crate) struct Replayed {
     pub(crate) registry: Arc<Registry>,
     /// The first id that no keyspace has had.
@@ -56,7 +56,7 @@ impl<'a> Replay<'a> {
         })
     }
 
-    /// What it fills.
+    /// The registry that the replay fills.
     pub(crate) fn registry(&self) -> &Arc<Registry> {
         &self.registry
     }

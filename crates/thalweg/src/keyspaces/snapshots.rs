@@ -22,7 +22,7 @@ pub(crate) struct SnapshotRegistry {
     events: OnceLock<ReturnEvents>,
 }
 
-/// What the return of a snapshot notifies.
+/// The events that the return of a snapshot notifies.
 #[derive(Debug)]
 struct ReturnEvents {
     /// Of any, if that is turned on.

@@ -1,4 +1,4 @@
-//! What callers wait for: [`Lineage::settle`] and the clean close.
+//! The calls that wait for durability: [`Lineage::settle`] and the clean close.
 
 use super::manifest::record::Record;
 use super::open::Lineage;

@@ -22,12 +22,12 @@ use crate::table::{TableMeta, verify_durably, verify_file};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// What recovery found in the directory of a database.
+/// The state that recovery found in the directory of a database.
 pub(crate) struct Recovered {
     /// The state after the longest valid prefix of edits.
     pub(crate) state: State,
     pub(crate) log: Scan,
-    /// What `PointInTime` dropped from manifest and log, in words.
+    /// The changes that `PointInTime` dropped from manifest and log, in words.
     pub(crate) dropped: Vec<String>,
     /// Where the log ended, if the manifest ends with a clean close.
     pub(crate) closed: Option<LogMark>,

@@ -21,7 +21,7 @@ impl Drop for End {
     }
 }
 
-/// What a coroutine does next.
+/// The next step of a coroutine.
 enum Step<'a> {
     End,
     Call,

@@ -163,7 +163,7 @@ fn ensure_directory(environment: &Environment, directory: &Path) -> Result<()> {
     Ok(())
 }
 
-/// What a log needs to begin.
+/// The parts that a log needs to begin.
 struct Start<'a> {
     environment: &'a Environment,
     metrics: &'a Metrics,

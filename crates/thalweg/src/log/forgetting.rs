@@ -16,7 +16,7 @@ const BYTES_A_READ: u64 = 16 << 10;
 /// How many bytes one step forgets.
 const STEP_BYTES: u32 = 1 << 20;
 
-/// What is to be forgotten.
+/// The segments that the page cache shall forget.
 #[derive(Debug, Default)]
 pub(super) struct Forgetting {
     /// The reads past the page cache up to the latest look, since the database was opened.

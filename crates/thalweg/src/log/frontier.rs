@@ -66,7 +66,7 @@ struct SyncPart {
     to: u32,
 }
 
-/// What a caller that wants the frontier at a position must do.
+/// The next step of a caller that needs the frontier at a position.
 enum Attempt<'a> {
     Durable,
     Failed(Error),
@@ -77,7 +77,7 @@ enum Attempt<'a> {
     Delegate,
 }
 
-/// Who wants the frontier at a position.
+/// The kind of caller that needs the frontier at a position.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Caller {
     Thread,

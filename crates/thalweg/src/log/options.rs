@@ -15,7 +15,7 @@ pub(crate) struct LogOptions {
     pub(crate) space: Arc<Space>,
 }
 
-/// What to do about damage when a database is opened.
+/// How an open treats damage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DamagePolicy {

@@ -45,7 +45,7 @@ enum Stage {
     Done,
 }
 
-/// What a new file gets before its header.
+/// How a new file gets its blocks, before its header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NewBlocks {
     /// Zeros are written.

@@ -1,4 +1,4 @@
-//! What a quiet log gives back, and what a close leaves.
+//! The space that a quiet log gives back, and the files that a close leaves.
 
 use super::open::Log;
 use super::supply::Idle;

@@ -38,7 +38,7 @@ pub(crate) enum LogEnd {
     Damaged,
 }
 
-/// What recovery found in the log, from the manifest's start mark on.
+/// The records that recovery found in the log, from the manifest's start mark on.
 pub(crate) struct Scan {
     /// Where the last complete record ends.
     pub(crate) end: LogMark,
@@ -46,7 +46,7 @@ pub(crate) struct Scan {
     pub(crate) settled: EditId,
     /// `Some((manifest number, manifest bytes))` if a clean-close seal ends the log.
     pub(crate) closed: Option<(u64, u64)>,
-    /// What `PointInTime` dropped, in words.
+    /// The changes that `PointInTime` dropped, in words.
     pub(crate) dropped: Vec<String>,
     /// How the log ends.
     pub(crate) ending: LogEnd,

@@ -8,7 +8,7 @@ use super::walk::Library;
 use crate::error::Result;
 use crate::format::{LogMark, LogPosition, SeqNo};
 
-/// What [`search`] finds.
+/// The result of [`search`].
 #[derive(Debug, Default)]
 pub(super) struct Evidence {
     /// The largest synced offset.

@@ -16,7 +16,7 @@ const READY_BYTES: u32 = 1 << 20;
 /// The header's page. The other pages begin behind it.
 const HEADER_PAGE_BYTES: u32 = 4096;
 
-/// What takes the place of old bytes.
+/// Zeros, in place of old bytes.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// A segment, with the handles that write and sync it.

@@ -15,7 +15,7 @@ use crate::runtime::Environment;
 use crate::storage::OpenMode;
 use std::path::PathBuf;
 
-/// What comes next in a log.
+/// The next part of a log.
 pub(super) enum WalkStep {
     /// A whole record that begins at `mark`.
     Record { mark: LogMark, first_seq: SeqNo, record: Record },

@@ -9,8 +9,8 @@ use crate::format::{EntryKind, SeqNo, Slice, Version};
 use crate::table::{KeyRange, PointKey};
 use std::sync::Arc;
 
-/// What follows a smaller memtable has no filter: its leaves stay in the processor's cache. Simulations have small
-/// memtables.
+/// The least size of a memtable whose successor has a filter. The successor of a smaller one has none: its leaves stay
+/// in the processor's cache. Simulations have small memtables.
 const FILTERED_BYTES_MIN: usize = if cfg!(feature = "simulation") { 5 << 10 } else { LARGE_BYTES };
 
 /// A sorted buffer of entries.
@@ -51,7 +51,7 @@ impl Memtable {
         Some(Version { seq: entry.seq(), kind: entry.kind(), value: Slice::from(entry.value()) })
     }
 
-    /// What the version that [`Memtable::get`] finds is.
+    /// The kind of the version that [`Memtable::get`] finds.
     pub(crate) fn kind(&self, point: &PointKey<'_>) -> Option<EntryKind> {
         Some(self.find(point)?.kind())
     }

@@ -35,7 +35,7 @@ impl MemtableCursor {
     }
 }
 
-/// What a flush reads: no entry is copied on the way.
+/// The entries that a flush reads, without a copy.
 impl SealedEntries for EntriesIn {
     fn advance(&mut self) -> bool {
         let position = &mut self.cursor.position;

@@ -192,12 +192,12 @@ impl LeafList {
         unsafe { LeafRef::from_ptr(self.head) }
     }
 
-    /// What the head covers.
+    /// The range of keys that the head covers.
     pub(super) fn first(&self) -> Cover<'_> {
         Cover::of(self.head())
     }
 
-    /// What the last leaf covers.
+    /// The range of keys that the last leaf covers.
     pub(super) fn last(&self) -> Cover<'_> {
         let mut leaf = self.head();
         // Relaxed: a hint.
@@ -209,13 +209,13 @@ impl LeafList {
         self.before(leaf, |_| true)
     }
 
-    /// What the leaf covers that `place` belongs to.
+    /// The range of keys that the leaf of `place` covers.
     pub(super) fn cover(&self, place: Place<'_>) -> Cover<'_> {
         let word = key_word(place.key);
         self.before(self.descend(0, |leaf| leaf.begins_by(word, place)), |leaf| leaf.begins_by(word, place))
     }
 
-    /// What the last leaf covers that begins before `leaf`, which is not the head.
+    /// The range of keys that the last leaf before `leaf` covers. `leaf` is not the head.
     pub(super) fn cover_before(&self, leaf: LeafRef<'_>) -> Cover<'_> {
         let end = leaf.low_place();
         self.before(self.descend(0, |leaf| leaf.low_place() < end), |leaf| leaf.low_place() < end)

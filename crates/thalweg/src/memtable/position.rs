@@ -44,7 +44,7 @@ pub(super) struct Position {
     list: Arc<LeafList>,
 }
 
-/// What was done with the entries of a leaf.
+/// The state of a cursor's copy of a leaf.
 enum Order {
     /// Not read yet.
     Unread,

@@ -24,7 +24,7 @@ use crate::format::{prefetch, prefetch_range};
 use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut, without_provenance_mut};
 
-/// What a slot holds that shall never have an entry. No entry's: those are aligned.
+/// The content of a slot that must never get an entry. It is no entry's address, because those are aligned.
 const FROZEN: *mut EntryHeader = without_provenance_mut(1);
 
 /// The fixed part of the slots; the slots lie behind it.
@@ -77,7 +77,7 @@ impl<'a> Slot<'a> {
         Slot { word_and_entry, arena: PhantomData }
     }
 
-    /// What was loaded from a slot, if it is an entry.
+    /// The entry that was loaded from a slot, if it is one.
     ///
     /// # Safety
     /// Loaded with Acquire, from a slot whose arena outlives `'a`.
@@ -181,7 +181,7 @@ impl<'a> SlotsRef<'a> {
         }
     }
 
-    /// What is in the slots that were claimed, with and without an entry.
+    /// The contents of the slots that were claimed, with and without an entry.
     fn claimed(self) -> impl Iterator<Item = *mut EntryHeader> {
         // Relaxed: slots that were claimed before this call are seen; more is not promised.
         let claimed = self.header().claimed.load(Ordering::Relaxed);

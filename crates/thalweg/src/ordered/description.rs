@@ -1,4 +1,4 @@
-//! What the models of the fast tier are told of the partitions that share it ([`crate::fast_tier`]).
+//! Descriptions of the partitions of a fast tier, for its models ([`crate::fast_tier`]).
 
 use super::fast_level::FastTableHandle;
 use super::partition::Partition;
@@ -53,7 +53,7 @@ pub(super) fn describe(
     })
 }
 
-/// What a partition has of `handles`.
+/// The description of a partition's part of `handles`.
 fn run(handles: &[Arc<FastTableHandle>]) -> Run {
     Run {
         tables: u32::try_from(handles.len()).unwrap_or(u32::MAX),

@@ -47,7 +47,7 @@ pub(crate) struct Evictor {
     leaving: Mutex<Vec<Arc<Partition>>>,
 }
 
-/// What a coroutine does next, in a partition that is free.
+/// The next work of a coroutine, in a partition that is free.
 enum Work {
     Compact(Arc<Partition>, Takes),
     Evict(Arc<Partition>),
@@ -209,7 +209,7 @@ impl Evictor {
         self.partitions.iter().filter(|partition| self.partitions.is_known(partition))
     }
 
-    /// What the models see of each partition in the tier, and decide, in words.
+    /// The input and the decision of the models for each partition in the tier, in words.
     pub(crate) fn reports(&self) -> Vec<String> {
         let (partitions, described) = self.describe();
         let Tier { model, calibration, .. } = &*self.tier;

@@ -242,7 +242,7 @@ impl FastLevel {
         self.tables().any(|handle| handle.has_before(mark))
     }
 
-    /// What is known of each table.
+    /// The description of each table.
     pub(crate) fn metas(&self) -> impl Iterator<Item = &TableMeta> {
         self.tables().map(|handle| handle.meta())
     }
@@ -351,7 +351,7 @@ impl FastLevel {
         self.unsorted.iter().position(is_first).unwrap_or(self.unsorted.len())
     }
 
-    /// What a merge of its tables reads.
+    /// The inputs of a merge of its tables.
     pub(super) fn inputs(&self) -> FastInputs {
         let tables =
             |handles: &[Arc<FastTableHandle>]| handles.iter().map(|handle| Arc::clone(&handle.table)).collect();

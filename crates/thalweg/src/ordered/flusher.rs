@@ -41,7 +41,7 @@ pub(crate) struct Flusher {
     tier: Option<Arc<Tier>>,
 }
 
-/// What the flush coroutine does next.
+/// The next work of the flush coroutine.
 enum Work {
     Define,
     Flush(Arc<Partition>, Arc<MemtableHandle>),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 pub(crate) struct Memory {
     /// That of memtables.
     pub(crate) pool: MemtablePool,
-    /// What the index of a directory keyspace counts against.
+    /// The cache to which the index of a directory keyspace is charged.
     pub(crate) cache: Arc<BlockCache>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Generation {
 }
 
 impl Generation {
-    /// What kind of keyspace it is of.
+    /// The kind of the keyspace.
     pub(super) fn kind(&self) -> KeyspaceKind {
         self.directories.as_ref().map_or(KeyspaceKind::Ordered, |index| KeyspaceKind::Directory(index.hash_key))
     }

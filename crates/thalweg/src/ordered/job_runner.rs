@@ -33,7 +33,7 @@ pub(super) struct JobRunner {
     backpressure: Arc<Backpressure>,
     space: Arc<SpaceWatch>,
     signals: Arc<Signals>,
-    /// What compaction coroutines may take before they look for a job.
+    /// The subtasks that compaction coroutines may take before they look for a job.
     pub(super) subtasks: Subtasks,
 }
 

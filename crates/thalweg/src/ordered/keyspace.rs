@@ -193,7 +193,7 @@ impl OrderedKeyspace {
         self.generation.directories.as_ref()
     }
 
-    /// What its partitions have in common.
+    /// The generation that its partitions share.
     pub(super) fn generation(&self) -> &Arc<Generation> {
         &self.generation
     }

@@ -19,13 +19,13 @@ use crate::fast_tier::ReadSampler;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a point read pays for each table: a look at its filter.
+/// The price that a point read pays for each table: a look at its filter.
 const GET_NS: u64 = 100;
 
-/// What a range pays: a search for its first entry, and a part of each step.
+/// The price that a range pays for each table: a search for its first entry, and a part of each step.
 const SEEK_NS: u64 = 1000;
 
-/// What a compaction costs for each byte that it reads: that it is read, merged, and written.
+/// The price of a compaction for each byte that it reads, merges and writes.
 const NS_A_BYTE: u64 = 1;
 
 /// A level 0 that has 1/`LEVEL0_PART` of the partition's bytes is due at `level0_trigger`, read or not: much of it may
@@ -41,7 +41,7 @@ const WHOLE: u64 = 1 << 10;
 #[derive(Debug)]
 pub(super) struct Level0Reads {
     sampler: ReadSampler,
-    /// What all reads up to the latest compaction of level 0 have paid for each table.
+    /// The sum that all reads up to the latest compaction of level 0 have paid for each table.
     paid_before_ns: AtomicU64,
     /// The share that reads have paid of the latest compactions, in parts of [`WHOLE`]: a mean, the last one with half
     /// of the weight.
@@ -118,7 +118,7 @@ impl Level0Reads {
 pub(super) struct Level0 {
     pub(super) tables: usize,
     pub(super) bytes: u64,
-    /// What a compaction reads: all of level 0 and of level 1.
+    /// The bytes that a compaction reads: all of level 0 and of level 1.
     pub(super) job_bytes: u64,
     /// All bytes of the partition.
     pub(super) all_bytes: u64,

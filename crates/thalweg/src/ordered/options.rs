@@ -20,7 +20,7 @@ pub(crate) struct OrderedOptions {
     pub(crate) partitions_max: usize,
     pub(crate) policy: Policy,
     pub(crate) space: Arc<Space>,
-    /// What reads wake that have paid for a compaction.
+    /// The event that reads notify when they have paid for a compaction.
     pub(crate) wake: Arc<CompactorsWake>,
     /// Where memtables go before level 0.
     pub(crate) tier: Option<Arc<Tier>>,

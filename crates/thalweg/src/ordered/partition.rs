@@ -107,7 +107,7 @@ pub(crate) struct Partition {
     pub(crate) id: PartitionId,
     /// Records at or below it were in tables when the database was opened.
     pub(crate) recovered: SeqNo,
-    /// What the partitions of its keyspace share.
+    /// The generation, which all partitions of the keyspace share.
     pub(super) generation: Arc<Generation>,
     super_version: ArcSwap<SuperVersion>,
     changing: Mutex<()>,
@@ -466,7 +466,7 @@ impl Partition {
         self.table_bytes.load(Ordering::Relaxed)
     }
 
-    /// What the models of the fast tier are to know of it.
+    /// Its reads, for the models of the fast tier.
     pub(super) fn tier_reads(&self) -> Option<&Arc<TierReads>> {
         self.tier_reads.as_ref()
     }

@@ -7,7 +7,7 @@ use crate::memtable::MemtableHandle;
 use crate::planted::{Bug, planted};
 use std::sync::Arc;
 
-/// What an edit is about to write to tables.
+/// The memtables or fast tables that an edit is about to write to tables.
 #[derive(Clone, Copy)]
 pub(super) enum Flushed<'a> {
     Nothing,

@@ -191,7 +191,7 @@ impl SuperVersion {
     }
 }
 
-/// What [`super::cursor::DoubleEnded`] walks: all versions of all keys of a super version.
+/// The source of [`super::cursor::DoubleEnded`] with all versions of all keys of a super version.
 pub(crate) struct SuperVersionSource(pub(crate) Arc<SuperVersion>);
 
 impl Open for SuperVersionSource {

@@ -21,7 +21,7 @@ use crate::metrics::Metrics;
 use crate::table::TableWriters;
 use std::sync::Arc;
 
-/// What a replay may take.
+/// The bounds of the memory of a replay.
 #[derive(Clone)]
 pub(crate) struct ReplayBounds {
     partitions: Partitions,
@@ -33,7 +33,7 @@ pub(crate) struct ReplayBounds {
     tier: Option<Arc<Tier>>,
 }
 
-/// What gives room back.
+/// The work that gives room back.
 enum Work {
     Define,
     Flush(Arc<Partition>, Arc<MemtableHandle>),

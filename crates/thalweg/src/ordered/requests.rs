@@ -23,13 +23,13 @@ use crate::table::{KeyRange, TableMeta};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// What all callers wait for.
+/// The requests of all callers that wait.
 #[derive(Default)]
 pub(super) struct Requests {
     waiting: Mutex<Vec<Arc<Request>>>,
 }
 
-/// What one caller waits for.
+/// The request of one caller.
 pub(super) struct Request {
     generation: Arc<Generation>,
     range: KeyRange,
@@ -41,7 +41,7 @@ struct Pass {
     stage: Stage,
     /// Which one of its stage it is.
     number: usize,
-    /// What it is over.
+    /// The tables that the pass compacts.
     tables: BTreeSet<TableId>,
 }
 

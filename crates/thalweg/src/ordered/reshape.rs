@@ -1,4 +1,4 @@
-//! What splits and merges change in partitions; and when one that failed is tried again.
+//! The changes of partitions by splits and merges; and when a failed one is tried again.
 
 use super::fast_level::FastLevel;
 use super::level0_reads::Level0Reads;

@@ -74,7 +74,8 @@ impl Sealer {
         }
     }
 
-    /// What was sealed gives its memory back when it is flushed; until then nothing more is sealed.
+    /// Seals the largest active memtable of the database, unless a sealed one waits for its flush, which gives its
+    /// memory back.
     fn seal_largest_of_all(&self) {
         let mut largest: Option<(usize, Arc<Partition>, Arc<MemtableHandle>)> = None;
         for partition in self.partitions.iter() {

@@ -64,7 +64,7 @@ struct MergingState {
     error: Option<Error>,
 }
 
-/// What one coroutine merges of a job.
+/// The part of a job that one coroutine merges.
 pub(super) struct Subtask {
     merging: Arc<Merging>,
     number: usize,

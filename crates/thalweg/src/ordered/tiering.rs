@@ -1,5 +1,5 @@
-//! What goes into the fast tier and out of it, as a partition sees it: minor compactions, internal compactions and
-//! evictions replace one part of its super version by another, at one moment.
+//! The fast tier of a partition: minor compactions, internal compactions and evictions replace one part of its super
+//! version by another, at one moment.
 
 use super::fast_level::{FastLevel, FastTableHandle};
 use super::partition::{Partition, level_mut};
@@ -25,7 +25,7 @@ impl Partition {
         FastLevel::new(Vec::new(), Vec::new(), reads)
     }
 
-    /// What a partition that a split makes of it is to know of its reads.
+    /// The reads that a half of it inherits in a split.
     pub(super) fn reads_of_half(&self) -> Option<Arc<TierReads>> {
         let tier = self.generation.options.tier.as_ref()?;
         Some(TierReads::new(tier, self.tier_reads().map(|reads| &**reads)))

@@ -14,14 +14,14 @@ use crate::clock::Clock;
 /// A worker runs so long before it yields.
 const TURN_NS: u64 = 100_000;
 
-/// What it has run more than it was away counts up to this.
+/// The greatest [`Courtesy::ahead_ns`].
 const AHEAD_MAX_NS: i64 = 4_000_000;
 
 /// See the module.
 pub(super) struct Courtesy {
     /// Since when the worker has run.
     since_ns: u64,
-    /// What it has run more than it was away.
+    /// The time that it has run minus the time that it was away.
     ahead_ns: i64,
 }
 

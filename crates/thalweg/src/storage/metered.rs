@@ -23,7 +23,7 @@ pub(crate) fn metered(
     Arc::new(MeteredStorage { storage, meter: Meter { clock, metrics, delay } })
 }
 
-/// What a sync makes durable.
+/// The kind of file that a sync makes durable.
 #[derive(Clone, Copy)]
 enum Kind {
     Log,

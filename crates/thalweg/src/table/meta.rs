@@ -3,7 +3,8 @@
 use crate::format::codec::{Decoder, Encode};
 use crate::format::{SeqNo, TableId};
 
-/// What is known about a table without opening it. [`super::TableWriter::finish`] makes it, and it never changes.
+/// The description of a table, which is known without opening it. [`super::TableWriter::finish`] makes it, and it never
+/// changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TableMeta {
     /// The number in the name of the file.

@@ -25,7 +25,7 @@ pub(crate) struct State {
     pub synced: u64,
     /// Every key that was written, removed, read or scanned from, in the order of the calls.
     pub keys: Vec<Vec<u8>>,
-    /// What its gauge shows; `None`: it has none.
+    /// The value of its gauge; `None` if it has none.
     pub gauge: Option<u64>,
 }
 

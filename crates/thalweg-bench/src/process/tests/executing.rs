@@ -1,4 +1,4 @@
-//! What [`execute`] does with a task, on an engine and a catalogue made for tests.
+//! Tests of [`execute`] with tasks, on an engine and a catalogue made for tests.
 
 use super::fake::{CATALOGUE, Shelf};
 use crate::engine::tests::model::Model;

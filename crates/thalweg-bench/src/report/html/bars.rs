@@ -5,7 +5,7 @@ use super::svg::{Anchor, Svg};
 
 /// Bars of one figure.
 pub struct Bars {
-    /// What they show: `Throughput`.
+    /// The title: `Throughput`.
     pub title: String,
     /// How to read them: `longer is better`.
     pub hint: &'static str,

@@ -1,4 +1,5 @@
-//! What memtables waited for: the width of chains of compactions, by level, and their length (vLSM, figures 2 and 9).
+//! The chains that memtables waited for: the width of chains of compactions, by level, and their length (vLSM, figures
+//! 2 and 9).
 
 use super::bars::{Bar, Bars, Group};
 use super::overview::{card, crown};

@@ -155,7 +155,7 @@ fn workloads(summary: &Summary<'_>) -> String {
     html
 }
 
-/// What happened in a step over time, and how its latencies are distributed; unfolded if `open`.
+/// Plots of a step over time, and of the distribution of its latencies; unfolded if `open`.
 fn plots(summary: &Summary<'_>, step: &Step<'_>, open: bool) -> String {
     let plots = [timeline::draw(summary, step), distribution::draw(summary, step)];
     let plots = plots.into_iter().filter(|svg| !svg.is_empty()).chain(resources::draw(summary, step));
@@ -167,7 +167,7 @@ fn plots(summary: &Summary<'_>, step: &Step<'_>, open: bool) -> String {
     )
 }
 
-/// What it costs: bars for each step, loads too, because they write the most.
+/// Bars of the costs of each step, loads too, because they write the most.
 fn costs(summary: &Summary<'_>) -> String {
     let mut html = String::new();
     let loads = summary.steps.iter().filter(|step| step.preparation);

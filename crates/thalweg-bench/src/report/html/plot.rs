@@ -18,21 +18,21 @@ pub fn fill(engine: usize) -> String {
 
 /// A plot of lines.
 pub struct Plot<'a> {
-    /// What it shows.
+    /// The title above the plot.
     pub title: &'a str,
-    /// What lies to the right.
+    /// The axis to the right.
     pub x: Axis,
     /// Its ticks.
     pub x_tick: &'a dyn Fn(f64) -> String,
     /// Its name.
     pub x_name: &'a str,
-    /// What lies upwards.
+    /// The axis upwards.
     pub y: Axis,
     /// Its ticks.
     pub y_tick: &'a dyn Fn(f64) -> String,
     /// The lines, in the order they are drawn.
     pub lines: Vec<Line>,
-    /// What is marked at its foot.
+    /// The marks at its foot.
     pub marks: Vec<Mark>,
     /// Its height.
     pub height: f64,
@@ -46,7 +46,7 @@ pub struct Mark {
     pub from: f64,
     /// Where it ends.
     pub until: f64,
-    /// What it says when pointed at.
+    /// The text shown when pointed at.
     pub title: String,
 }
 
@@ -54,7 +54,7 @@ pub struct Mark {
 pub struct Line {
     /// The engine's place.
     pub engine: usize,
-    /// What it says when pointed at.
+    /// The text shown when pointed at.
     pub title: String,
     /// It is the lesser one of two of the engine's.
     pub dashed: bool,

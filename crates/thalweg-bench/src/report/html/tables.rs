@@ -67,7 +67,7 @@ pub fn terms(summary: &Summary<'_>) -> String {
     format!("<h2>What ran</h2>\n<p>{tuning}</p>\n<div class=\"run terms\">{table}</div>\n")
 }
 
-/// What the names of figures mean.
+/// The meanings of the names of figures.
 pub fn glossary() -> String {
     let terms = terms::glossary();
     let terms = terms.iter().map(|(name, is)| format!("<dt>{}</dt><dd>{}</dd>", escape(name), escape(is)));
@@ -95,7 +95,7 @@ pub fn ratios(summary: &Summary<'_>) -> String {
     format!("<details><summary>Ratios to {baseline}</summary><div class=\"halves\">{page}</div></details>\n")
 }
 
-/// What the engines' own counters say of the bytes written: medians over the rounds, a column for a cause.
+/// The bytes written by the engines' own counters: medians over the rounds, a column for a cause.
 fn causes(summary: &Summary<'_>) -> Grid {
     let counted = |run: &Run, cause: &str| {
         let usage = run.drained.as_ref().unwrap_or(&run.usage);

@@ -82,7 +82,7 @@ pub fn report(engines: &[&str], steps: &[(&str, Pace)], rounds: u32, seconds: us
     }
 }
 
-/// What a search found for each engine, in each round.
+/// Adds the result of a search for each engine, in each round.
 pub fn sustained(report: &mut Report, workload: &str) {
     for (place, engine) in report.engines.iter().enumerate() {
         for round in 1..=report.parameters.rounds {

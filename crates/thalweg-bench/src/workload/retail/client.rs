@@ -23,7 +23,7 @@ pub(super) struct Shopper<'a> {
     chooser: Chooser,
     random: Random,
     values: Values,
-    /// What is prepared.
+    /// The class of the prepared operation.
     class: Class,
     /// The order that is prepared and not written.
     order: Option<u64>,

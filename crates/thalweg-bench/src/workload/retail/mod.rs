@@ -1,13 +1,13 @@
 //! `retail`: the online shop of PM-Blade's evaluation (PMB-E10, PMB-E11; its section VI-D).
 //!
-//! What the paper says: ten tables of about ten columns, three indexes each on average; a new order inserts rows into
-//! several tables, about 100 KB; its status is updated as it progresses; reads are by primary key and, most of them, by
-//! index: a scan for the row's number, then a point read; recent data are read and updated most. It gives no
+//! The paper's description: ten tables of about ten columns, three indexes each on average; a new order inserts rows
+//! into several tables, about 100 KB; its status is updated as it progresses; reads are by primary key and, most of
+//! them, by index: a scan for the row's number, then a point read; recent data are read and updated most. It gives no
 //! proportions, no rows an order and no sizes of columns but one: an index column of 120 bytes (section VI-B).
 //!
-//! What is made of it: the tables of [`Schema`], 50 rows and 150 index entries an order in one batch. With the default
-//! sizes, index keys of 132 bytes (columns of 120) and rows of 1,600 bytes (ten columns of 160), an order writes
-//! 100,400 bytes; in general `50 (12 + value_bytes + 3 key_bytes)`. A record of the dataset is an order. The
+//! The workload made of it: the tables of [`Schema`], 50 rows and 150 index entries an order in one batch. With the
+//! default sizes, index keys of 132 bytes (columns of 120) and rows of 1,600 bytes (ten columns of 160), an order
+//! writes 100,400 bytes; in general `50 (12 + value_bytes + 3 key_bytes)`. A record of the dataset is an order. The
 //! operations, with their shares in percent, which a `mix` replaces:
 //!
 //! - `order` 5, a transaction: a new order.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What the foreground clients did, by class: calls of `execute`, and their outcomes added up.
+/// The operations of the foreground clients, by class: calls of `execute`, and their outcomes added up.
 pub(in crate::workload) type Done = BTreeMap<Class, (u64, Outcome)>;
 
 /// Runs `threads` clients until there is nothing to do or `operations` calls of `execute` are made in all.

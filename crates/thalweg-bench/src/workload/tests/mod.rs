@@ -1,3 +1,3 @@
-//! What the tests of the workloads share.
+//! Helpers of the tests of the workloads.
 
 pub(in crate::workload) mod exercise;

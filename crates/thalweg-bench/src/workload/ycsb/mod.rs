@@ -33,7 +33,7 @@ use table::{DEFAULTS, Table};
 /// Entries of the longest scan: `maxscanlength` of `workloade`.
 const SCAN_ENTRIES_MAX: u32 = 100;
 
-/// What one of the workloads does: everything in percent.
+/// The shares of operations in one of the workloads, in percent.
 struct Specification {
     name: &'static str,
     get: f64,

@@ -34,7 +34,7 @@ impl Bench {
         bench
     }
 
-    /// What a check finds after these changes of rows.
+    /// The findings of a check after these changes of rows.
     fn found_after(&self, change: impl FnOnce(&mut Batch<'_>)) -> Vec<String> {
         let mut batch = Batch::new();
         change(&mut batch);

@@ -33,7 +33,7 @@ struct Running {
     moved: bool,
 }
 
-/// What a load cost.
+/// The cost of a load.
 #[derive(Debug, Default)]
 struct Cost {
     /// Bytes that jobs wrote a byte that was put.

@@ -56,7 +56,7 @@ struct World {
     seq: u64,
     visible: u64,
     pinned: Vec<u64>,
-    /// What happened, to see that the test reaches it.
+    /// Counts of events, to see that the test reaches them.
     moves: usize,
     merges: usize,
     rewrites: usize,
@@ -266,7 +266,7 @@ impl World {
         }
     }
 
-    /// What each table has of a key, in the order in which a read looks.
+    /// The versions of a key in each table, in the order in which a read looks.
     fn places(&self, key: &[u8]) -> Vec<Vec<Written>> {
         let level0 = self.levels.first().into_iter().flat_map(|level| level.iter().rev());
         let tables = level0.chain(self.levels.iter().skip(1).flatten());

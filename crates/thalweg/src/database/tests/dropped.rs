@@ -34,7 +34,7 @@ fn open(disk: &SimulatedDisk, policy: DamagePolicy) -> Result<Database> {
         .map(Database::from_engine)
 }
 
-/// What an open tells. The database is closed again.
+/// The report of an open. The database is closed again.
 fn told(disk: &SimulatedDisk, policy: DamagePolicy) -> Result<Vec<String>> {
     let db = open(disk, policy)?;
     let told = db.dropped_by_recovery().to_vec();

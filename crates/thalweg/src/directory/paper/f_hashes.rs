@@ -224,7 +224,7 @@ impl FHashes {
         true
     }
 
-    /// What they have done, and their size.
+    /// The counters of the f-hashes, and their size.
     pub(in crate::directory) fn statistics(&self) -> FHashStatistics {
         let mut size = FHashStatistics::default();
         for number in 0..SHARDS {

@@ -32,7 +32,7 @@ const LINK: usize = 0;
 const COUNT: usize = 1;
 const TAKEN: usize = 2;
 
-/// What an f-hash has of a name.
+/// An item of an f-hash: one entry's hash and descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::directory) struct Entry {
     pub(in crate::directory) hash: NameHash,

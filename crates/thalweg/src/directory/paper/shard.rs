@@ -85,7 +85,7 @@ pub(super) struct Missing {
     change: u32,
 }
 
-/// What a lookup has found.
+/// The result of a lookup.
 pub(super) enum Looked {
     /// The descriptors of the hash.
     Found(Vec<super::descriptor::Descriptor>),
@@ -94,7 +94,7 @@ pub(super) enum Looked {
     Lost,
 }
 
-/// What became of a change.
+/// The result of a change.
 pub(super) enum Changed {
     Done,
     Missing(Missing),

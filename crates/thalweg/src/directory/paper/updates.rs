@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// After this number of directories, the other coroutines of the worker go on.
 const SLICE: usize = 64;
 
-/// What f-hashes get, and what they lose.
+/// The items that f-hashes get, and those that they lose.
 struct Update<'a> {
     f_hashes: &'a FHashes,
     /// The slots of packs that go.
@@ -30,7 +30,7 @@ struct Update<'a> {
     /// The directory whose entries are collected.
     directory: Option<u64>,
     collected: Collected,
-    /// What is collected of directories whose f-hashes are not changed yet.
+    /// The collected changes of directories whose f-hashes are not changed yet.
     cut: BTreeMap<u64, Collected>,
 }
 
@@ -48,7 +48,7 @@ impl DirectoryIndex {
         let _ = self.f_hashes.set(FHashes::new(options));
     }
 
-    /// What the f-hashes have done, and their size. `None`: there are none.
+    /// The counters of the f-hashes, and their size; `None` if there are no f-hashes.
     pub(crate) fn f_hash_statistics(&self) -> Option<FHashStatistics> {
         self.f_hashes.get().map(FHashes::statistics)
     }

@@ -1,4 +1,4 @@
-//! What a user is shown.
+//! Reports as a user sees them.
 
 use crate::fast_tier::{Activity, Costs, Estimate, Model, Options, Partition, Rank, Rates, Run, Tier};
 use expect_test::expect;

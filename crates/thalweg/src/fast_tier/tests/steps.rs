@@ -217,7 +217,7 @@ fn the_papers_forms_use_counters_and_merge_everything() {
     check(&options, &[("young", Partition { counted: young, ..partition(4, 0) }, None)]);
 }
 
-/// What is evicted of partitions with so many tables of 10 KiB, of which the tier holds 100.
+/// The partitions that are evicted, if each has this many tables of 10 KiB, of which the tier holds 100.
 fn evicted(options: &Options, partitions: &[Partition]) -> Vec<usize> {
     let evictions = Model::new(options.clone()).evictions(&COSTS, &tier(), partitions);
     assert!(evictions.iter().all(|eviction| eviction.cause == EvictionCause::Room));

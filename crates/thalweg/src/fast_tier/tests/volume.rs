@@ -23,10 +23,10 @@ const WRITES_A_SECOND: usize = KEYS / 100;
 /// Writes before the counting begins, and while it goes on.
 const WARM_UP: usize = 3 * KEYS;
 const COUNTED: usize = 10 * KEYS;
-/// What a HyperLogLog of 4 KiB errs by.
+/// The standard error of a HyperLogLog of 4 KiB.
 const SIGMA: f64 = 0.016;
 
-/// What beside the tier differs from world to world.
+/// The sizes, besides the tier's, that differ from world to world.
 #[derive(Clone, Copy)]
 struct Sizes {
     partitions: usize,
@@ -99,7 +99,7 @@ struct Part {
     evictions: u64,
 }
 
-/// What was counted, in entries.
+/// Counts of entries.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     written: u64,

@@ -90,7 +90,7 @@ fn print_record(offset: u64, synced: u64, record: &Record, print: &mut Print<'_>
     }
 }
 
-/// What stands before "keyspace".
+/// The words before "keyspace".
 fn prefix_of(kind: KeyspaceKind) -> &'static str {
     match kind {
         KeyspaceKind::Ordered => "",

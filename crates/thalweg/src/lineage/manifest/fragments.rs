@@ -63,7 +63,7 @@ fn checksum(generation: u64, at: u64, kind: u8, payload: &[u8]) -> u32 {
     checksum::crc32c_append(checksum::crc32c(&head), payload)
 }
 
-/// What [`scan`] finds.
+/// The result of [`scan`].
 #[derive(Debug)]
 pub(in crate::lineage) struct Scanned<'a> {
     /// The complete records before the damage, with their offsets.

@@ -14,7 +14,7 @@ use crate::table::TableMeta;
 use std::collections::{BTreeSet, VecDeque};
 use std::path::Path;
 
-/// What the valid part of a manifest says.
+/// The contents of the valid part of a manifest.
 #[derive(Debug)]
 pub(in crate::lineage) struct Contents {
     pub(in crate::lineage) header: ManifestHeader,
@@ -26,7 +26,7 @@ pub(in crate::lineage) struct Contents {
     pub(in crate::lineage) closed: Option<LogMark>,
     /// Where the valid part ends.
     pub(in crate::lineage) end: u64,
-    /// What follows the valid part, if anything.
+    /// The damage after the valid part, if there is any.
     #[cfg(test)]
     pub(in crate::lineage) tail: Option<Damage>,
     /// The corruption to report: something was durable once and is gone.

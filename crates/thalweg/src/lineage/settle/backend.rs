@@ -47,7 +47,7 @@ pub enum DurabilityBackend {
     None,
 }
 
-/// Who syncs the manifest, and what counts as durable when.
+/// The rule of a back-end: who syncs the manifest, and when an edit counts as durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lineage) enum Rule {
     /// Each edit syncs the manifest and waits for it. Its outputs were durable before.

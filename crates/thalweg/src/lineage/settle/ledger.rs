@@ -34,7 +34,7 @@ pub(in crate::lineage) struct Ledger<T> {
     synced: u64,
 }
 
-/// What a settle round makes durable.
+/// The edits and outputs that a settle round makes durable.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::lineage) struct Round {
     /// The last edit of the round.
@@ -61,7 +61,7 @@ struct Pending<T> {
     appended_ns: u64,
 }
 
-/// What a new manifest holds from the time when it was written.
+/// The edits and tables that a new manifest has from its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lineage) struct Copied {
     /// The manifest begins with the state at this edit.
@@ -78,7 +78,7 @@ pub(in crate::lineage) struct Moved {
     record: Option<u64>,
 }
 
-/// What may go because the edits up to `edit` are settled.
+/// The inputs and log that may go because the edits up to `edit` are settled.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::lineage) struct Settled<T> {
     pub(in crate::lineage) edit: EditId,

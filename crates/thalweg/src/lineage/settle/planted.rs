@@ -1,4 +1,4 @@
-//! What some planted bugs do instead of the right thing (`docs/testing.md`).
+//! The behaviour of some planted bugs, in place of the right one (`docs/testing.md`).
 
 use crate::error::Result;
 use crate::format::{EditId, TableFile};

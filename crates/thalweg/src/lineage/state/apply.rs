@@ -10,7 +10,7 @@ use crate::lineage::state::undo::{TakeBack, Undo};
 use crate::table::TableMeta;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What an edit has taken out, as far as its second half needs that.
+/// The tables that an edit has taken out, as far as its second half needs them.
 #[derive(Default)]
 struct TakenOut {
     /// Tables that come back at another level.

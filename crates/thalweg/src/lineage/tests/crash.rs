@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// What a caller knew before the power went.
+/// The knowledge of a caller before the power cut.
 #[derive(Default)]
 struct Told {
     /// A state that is durable.

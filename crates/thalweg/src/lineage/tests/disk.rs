@@ -95,7 +95,7 @@ impl Fake {
         self.0.lock().unwrap()
     }
 
-    /// What a power cut leaves now: only what was synced.
+    /// The disk after a power cut now: only synced bytes.
     pub(super) fn after_power_cut(&self) -> Fake {
         let mut disk = self.disk().clone();
         disk.names = disk.durable_names.clone();
@@ -105,7 +105,7 @@ impl Fake {
         Fake::with(disk)
     }
 
-    /// What the death of the process leaves now: everything.
+    /// The disk after the death of the process now: everything.
     pub(super) fn after_death(&self) -> Fake {
         Fake::with(self.disk().clone())
     }

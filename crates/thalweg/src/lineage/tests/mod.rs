@@ -296,12 +296,12 @@ impl World {
     }
 }
 
-/// What an open would find, with a log that reaches every edit.
+/// The state that an open finds, with a log that reaches every edit.
 fn recover(disk: &Fake) -> Result<Option<(State, Contents)>> {
     recover_with_log(disk, LogMark { seq: SeqNo::MAX, ..mark(u32::MAX) })
 }
 
-/// What an open would find, with a log that ends at `end`.
+/// The state that an open finds, with a log that ends at `end`.
 fn recover_with_log(disk: &Fake, end: LogMark) -> Result<Option<(State, Contents)>> {
     let medium = Medium { storage: disk, read_only: false };
     let Some((path, contents)) = read_manifest(&medium, Path::new(ROOT))? else { return Ok(None) };

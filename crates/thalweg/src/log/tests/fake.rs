@@ -28,7 +28,7 @@ pub(super) struct Disk {
     /// Changes until the power is cut; everything fails after that.
     pub(super) changes_left: Mutex<Option<u64>>,
     pub(super) refuses_space: AtomicBool,
-    /// What is written again takes space, and there is none until a file is removed.
+    /// Whether overwriting takes space, of which there is none until a file is removed.
     pub(super) refuses_overwrites: AtomicBool,
     pub(super) fails_syncs: AtomicBool,
     pub(super) refuses_direct_reads: AtomicBool,

@@ -6,8 +6,8 @@ use crate::log::header::SegmentId;
 use crate::log::segment::Segment;
 use std::sync::atomic::Ordering;
 
-/// What is forgotten of a log of about thirty segments, half of them let go, while tables have this many direct reads
-/// for each of its records. Returns the number of pieces, and asserts that none is of a segment in use or let go.
+/// Lets the page cache forget a log of about thirty segments, half of them let go, while tables have this many direct
+/// reads for each of its records. Returns the number of pieces, and asserts that none is of a segment in use or let go.
 fn forgotten(maps: bool, reads_a_record: u64) -> usize {
     let disk = Arc::<Disk>::default();
     disk.maps.store(maps, Ordering::SeqCst);

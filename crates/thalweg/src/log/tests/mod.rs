@@ -105,7 +105,7 @@ fn scan(disk: &Arc<Disk>, start: LogMark) -> Result<Scan> {
     Scan::run(&environment, &directory(), start, DamagePolicy::Strict, false)
 }
 
-/// What a reopen would replay: first sequence number and body of each record.
+/// The records that a reopen replays: first sequence number and body of each.
 fn replay(scan: &Scan) -> Result<Vec<(u64, Vec<u8>)>> {
     let mut records = Vec::new();
     scan.reader().replay(&mut |_, seq, record| {

@@ -17,7 +17,7 @@ use std::ops::Bound;
 
 /// Makes cursors over all that a partition holds.
 pub(crate) trait Open {
-    /// What it makes.
+    /// The cursor that it makes.
     type Cursor: Cursor;
     /// Another cursor over the same entries.
     fn open(&mut self) -> Self::Cursor;
@@ -67,8 +67,8 @@ impl<O: Open> DoubleEnded<O> {
         self.bounds.is_below(key)
     }
 
-    /// What was given is out of the bounds, and the cursors are made anew when they are asked. A cursor that is there
-    /// has given a key: an end or an error ends it.
+    /// Excludes the keys that were given from the bounds, and drops the cursors: the next step makes new ones. A cursor
+    /// that exists has given a key, because an end or an error ends it.
     fn leave_given(&mut self) {
         self.bounds = self.rest();
         (self.front, self.back) = (None, None);
@@ -85,7 +85,7 @@ impl<O: Open> DoubleEnded<O> {
         Bounds { from, to }
     }
 
-    /// What the cursors are made of.
+    /// The source of the cursors.
     pub(crate) fn source(&self) -> &O {
         &self.source
     }

@@ -6,7 +6,7 @@
 //! shared extents, btrfs, sparse files) a store may need space that is not left, and the kernel then sends a signal.
 //! There the callers write by position.
 //!
-//! What it relies on, of Linux:
+//! It relies on these properties of Linux:
 //! - A store is in the page cache at once: readers of the file see it, and it survives the death of the process.
 //! - `msync(MS_SYNC)` of a range is `vfs_fsync_range(file, range, datasync)`: it writes the dirty folios of that range
 //!   only, waits for them, and flushes the device. Pages outside the range that were populated stay writable and dirty,

@@ -1,6 +1,6 @@
 //! The operating system's files, as a [`crate::storage::Storage`].
 //!
-//! What it relies on:
+//! It relies on these properties of Linux:
 //! - `fdatasync` makes contents *and length* durable. POSIX and Linux write with it all metadata that is needed to read
 //!   the data back, and a grown length is such metadata (ext4: `i_datasync_tid`). Only times are left out.
 //! - A name is durable after an `fsync` of its directory.

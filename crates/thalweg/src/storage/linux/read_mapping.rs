@@ -5,7 +5,7 @@
 //! writer can change. [`super::sigbus`] reports a page that cannot be read after the copy. The mapping then fails all
 //! reads, and a read by position reports the error.
 //!
-//! What it relies on, of Linux: the file keeps its length while it is mapped (a table is cut to its length before it is
+//! It relies on Linux for this: the file keeps its length while it is mapped (a table is cut to its length before it is
 //! opened), or reads past its end fail as above. A file that was unlinked keeps its bytes until it is unmapped.
 //!
 //! Locks: none.

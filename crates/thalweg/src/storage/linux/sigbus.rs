@@ -11,7 +11,7 @@
 //! A previous handler may answer by restoring the default action, as the handler of Rust's runtime does for a signal
 //! that a process sent. That removes this handler too.
 //!
-//! What it relies on: the signal of a load is delivered to the thread that made the load, before the load has a value.
+//! It relies on this: the signal of a load is delivered to the thread that made the load, before the load has a value.
 //! The handler calls only what is safe there (`mmap` and `sigaction` are plain system calls; `raise`), takes no lock,
 //! allocates nothing, and leaves `errno` unchanged. Two things defeat the protection: a thread that blocks the signal,
 //! and a handler that is installed later and does not pass on foreign signals.
@@ -259,7 +259,7 @@ mod tests {
         }
     }
 
-    /// What the child process does. It returns only if the signal is ignored.
+    /// The action of the child process. It returns only if the signal is ignored.
     fn act(name: &str) {
         match name.split_once('-') {
             Some((_, "default")) => set_action(libc::SIG_DFL, 0),

@@ -45,7 +45,7 @@ pub(super) struct Directory {
     pub(super) durable: BTreeMap<Arc<str>, InodeId>,
 }
 
-/// What leads to a file.
+/// The counts of names and handles of a file.
 #[derive(Clone, Copy, Debug, Default)]
 struct Links {
     /// The number of live names and handles.

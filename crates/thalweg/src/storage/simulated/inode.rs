@@ -36,7 +36,7 @@ pub(super) struct Page {
     dirty: bool,
 }
 
-/// What survives of a dirty page in a power cut.
+/// The part of a dirty page that survives a power cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Survival {
     /// The content of the medium.

@@ -61,11 +61,11 @@ pub(super) struct Properties {
     pub(super) memory_directory: Option<&'static str>,
     /// Whether `free_bytes` gives `None`.
     pub(super) hides_free_bytes: bool,
-    /// What `file_room_bytes` gives, if it was set.
+    /// The answer of `file_room_bytes`, if it was set.
     pub(super) file_room_bytes: Option<u64>,
     /// Directories with paths of at most this many names cannot be synced, and lose no names.
     pub(super) mount_depth: usize,
-    /// What `open_files_max` gives.
+    /// The answer of `open_files_max`.
     pub(super) open_files_told: Option<u64>,
     pub(super) short_reads_per_mille: u32,
 }

@@ -11,7 +11,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// What `file_room_bytes` gives, unless a test says otherwise: small, so that a database outgrows it.
+/// The answer of `file_room_bytes`, unless a test sets another: small, so that a database outgrows it.
 const FILE_ROOM_BYTES: u64 = 64 << 10;
 
 impl Storage for SimulatedDisk {

@@ -1,4 +1,4 @@
-//! What every [`Storage`] promises, tested on each: the simulated disk must be neither more lenient nor stricter than
+//! The promises of every [`Storage`], tested on each: the simulated disk must be neither more lenient nor stricter than
 //! Linux.
 
 use super::TestDirectory;

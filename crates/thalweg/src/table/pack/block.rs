@@ -47,7 +47,7 @@ pub(super) const REMOVE: u64 = 0;
 pub(super) const INLINE: u64 = 1;
 pub(super) const EXTENT: u64 = 2;
 
-/// What an item says of its name.
+/// The value of an item, or its removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Content<'a> {
     /// The name was removed.
@@ -106,7 +106,7 @@ pub(super) fn offset_bytes(items: usize) -> usize {
     2 * (items.saturating_sub(1) / STRIDE)
 }
 
-/// What the head of a block says, and where its parts begin.
+/// The head of a block, and where its parts begin.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::table) struct Head {
     directory: u64,
@@ -222,7 +222,7 @@ impl<'a> Block<'a> {
         Block { bytes, place, head }
     }
 
-    /// What its head says.
+    /// The head of the block.
     pub(in crate::table) fn head(&self) -> Head {
         self.head
     }

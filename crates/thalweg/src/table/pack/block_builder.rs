@@ -16,7 +16,7 @@ pub(crate) struct BlockBuilder {
     size: Size,
     fingerprints: Vec<Fingerprint>,
     numbers: Vec<SeqNo>,
-    /// What stands before the name of each item, and before its value, unless items are equal.
+    /// The numbers before the name of each item, and before its value, unless items are equal.
     heads: Vec<(u64, Option<u32>)>,
     /// Where each eighth item begins, unless items are equal.
     offsets: Vec<u16>,
@@ -24,7 +24,7 @@ pub(crate) struct BlockBuilder {
     names_and_values: Vec<u8>,
 }
 
-/// What the bytes of a block depend on.
+/// The figures that decide the size of a block.
 #[derive(Clone, Copy, Debug, Default)]
 struct Size {
     items: usize,

@@ -245,7 +245,7 @@ impl ContentsBuilder {
     }
 }
 
-/// What the contents say beside the places of directories.
+/// The contents besides the places of directories.
 pub(in crate::table) struct Decoded {
     pub(in crate::table) hash_key: HashKey,
     pub(in crate::table) fences: Fences,

@@ -41,7 +41,7 @@ enum Part {
     Extent(u64, usize),
 }
 
-/// What is left to do when a read was made.
+/// The place of the part in the buffer of a read.
 #[derive(Clone, Copy)]
 pub(crate) struct Planned {
     /// Where in the buffer the part begins, and its bytes.
@@ -71,7 +71,7 @@ impl PackRead {
         Ok(PackRead { pack, part: Part::Extent(offset, value_bytes) })
     }
 
-    /// What counts the read while it is at the device.
+    /// The gate that counts the read while it is at the device.
     pub(crate) fn gate(&self) -> &Arc<Gate> {
         &self.pack.io.gate
     }
@@ -131,7 +131,7 @@ impl PackRead {
         })
     }
 
-    /// What the read has brought: the bytes of the pages, not verified yet, or the value.
+    /// The result of the read: the bytes of the pages, not verified yet, or the value.
     pub(crate) fn finish(&self, planned: Planned, read: Result<IoBuffer>) -> Result<Slice> {
         let (open, buffer) = (self.pack.pack()?, read?);
         let Planned { skip, bytes, is_pooled } = planned;

@@ -20,7 +20,7 @@ pub(crate) struct PackSearch {
     newest: Option<PackVersion>,
 }
 
-/// What a step has come to.
+/// The result of a step.
 pub(crate) enum PackStep {
     /// The newest version that is visible.
     Done(Option<PackVersion>),

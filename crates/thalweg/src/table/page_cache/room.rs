@@ -39,14 +39,14 @@ const ROOM_PARTS: (u64, u64) = (3, 4);
 /// Memory is tight if all tables leave less than this part of the room.
 const SLACK_PART: u64 = 16;
 
-/// What there is room for.
+/// How much of the tables memory has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::table) enum Room {
     /// All tables, or it is not known for how many bytes.
     All,
     /// More of them than the page cache has.
     More,
-    /// What the page cache has, about.
+    /// About as many bytes as the page cache has.
     Full,
 }
 
@@ -98,8 +98,8 @@ impl PageCacheRoom {
         before
     }
 
-    /// What there is room for, of tables that have `live_bytes`. Counts a read. `is_cached` says whether a page of its
-    /// table is in the page cache, given a random number.
+    /// How much there is room for, of tables that have `live_bytes`. Counts a read. `is_cached` says whether a page of
+    /// its table is in the page cache, given a random number.
     pub(in crate::table) fn look(&self, live_bytes: u64, is_cached: impl FnOnce(u64) -> Option<bool>) -> Room {
         let read = self.count(1);
         if self.has_all(live_bytes) {

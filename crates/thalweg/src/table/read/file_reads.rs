@@ -104,7 +104,7 @@ pub(in crate::table) struct PlannedRead {
     pub(in crate::table) bytes: usize,
 }
 
-/// What is known of a table's pages in the page cache when it is opened.
+/// The state of a table's pages in the page cache when the table is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::table) enum Pages {
     /// Nothing.

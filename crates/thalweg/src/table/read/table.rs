@@ -225,7 +225,7 @@ impl Table {
         }
     }
 
-    /// What [`Table::keep_items`] has kept, once.
+    /// The items that [`Table::keep_items`] has kept, once.
     #[cfg(feature = "experiments")]
     pub(in crate::table) fn take_fresh_items(&self) -> Option<PackItems> {
         self.fresh_items.lock().take()

@@ -137,7 +137,7 @@ impl KeptBlocks {
 mod tests {
     use super::*;
 
-    /// What a buffer has beside its bytes.
+    /// The bytes of a buffer besides its contents.
     const HEADER_BYTES: usize = 16;
 
     #[test]

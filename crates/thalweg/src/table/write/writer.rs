@@ -30,7 +30,7 @@ use xxhash_rust::xxh3::Xxh3;
 /// cache, and enough that an entry seldom has to wait.
 const PIECE_BYTES: usize = 32 << 10;
 
-/// What a direct read reads at least: see [`TableWriter::needs_a_page_more`].
+/// The least bytes of a direct read: see [`TableWriter::needs_a_page_more`].
 const PAGE_BYTES: u64 = 4 << 10;
 
 /// An entry takes at most this much more than its key and its value.

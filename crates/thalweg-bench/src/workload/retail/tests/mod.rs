@@ -1,4 +1,4 @@
-//! What the shop leaves in a store, seen in a map in memory.
+//! The contents that the shop leaves in a store, seen in a map in memory.
 
 use super::schema::{BY_STATUS, HEAD, INDEXES, STATUSES, TABLES};
 use super::*;

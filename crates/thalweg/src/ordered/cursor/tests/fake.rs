@@ -1,4 +1,5 @@
-//! What tests of cursors share: a cursor over a vector that fails on demand, random bounds, and what a reader sees.
+//! Helpers of the tests of cursors: a cursor over a vector that fails on demand, random bounds, and the entries that a
+//! reader sees.
 
 use crate::error::{Error, Result};
 use crate::format::{Cursor, EntryKind, SeqNo, Slice};
@@ -130,7 +131,7 @@ pub(crate) fn random_bounds(random: &mut Random) -> Bounds {
     Bounds { from: bound(), to: bound() }
 }
 
-/// What a reader at `snapshot` sees of `entries` within `bounds`.
+/// The part of `entries` within `bounds` that a reader at `snapshot` sees.
 pub(crate) fn visible(entries: &Entries, snapshot: SeqNo, bounds: &Bounds) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut newest = BTreeMap::new();
     for ((key, seq), (kind, value)) in entries {

@@ -1,4 +1,4 @@
-//! What each crash keeps and loses.
+//! The bytes that each crash keeps and loses.
 
 use super::super::{FaultPlan, OperationKinds};
 use super::*;

@@ -26,7 +26,7 @@ pub(in crate::table) struct Block {
     restarts: usize,
 }
 
-/// What a point read finds in a block.
+/// The result of a point read in a block.
 #[derive(Debug)]
 pub(in crate::table) enum Found {
     Version(Version),
