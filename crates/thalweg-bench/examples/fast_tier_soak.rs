@@ -192,7 +192,7 @@ fn write_and_die(directory: &Path, minutes: u64, tier_mib: u64) {
         judge("log that it pins, bytes", most.log_bytes, tier.log_bytes_max / 10 * 11);
         judge("memory without mapped files, MiB", most.memory_mib, tier_mib + MEMORY_BUDGET / MIB);
     }
-    // Whoever opens it compares each record with this.
+    // The process that opens it compares each record with this.
     let versions: Vec<u8> = versions.iter().flat_map(|version| version.to_le_bytes()).collect();
     std::fs::write(directory.with_extension("versions"), versions).unwrap();
     std::fs::write(directory.with_extension("judged"), if is_good { "good" } else { "bad" }).unwrap();

@@ -98,8 +98,8 @@ fn a_task_is_done_in_a_process_of_its_own(directory: &Path) {
 /// counts their pages as written when they are populated, and they may never be.
 const POPULATED_BYTES_MAX: f64 = 3.0 * (16 << 20) as f64;
 
-/// Within 5 %: the engine's counters, what the kernel says the process wrote (but for what is populated ahead), and,
-/// where a device can be seen and others may write too, at least as much there.
+/// The engine's counters and the kernel's count of the process's writes, without pages populated ahead, agree within
+/// 5 %. A visible device, to which others may write too, has at least as many.
 fn what_the_engine_counts_is_what_goes_to_storage(directory: &Path) {
     let mut task = task("thalweg", directory);
     (task.parameters.workloads, task.parameters.records) = (vec!["fillrandom".into()], Some(200_000));

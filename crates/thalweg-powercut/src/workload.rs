@@ -14,7 +14,7 @@ pub const KEYSPACES: [&str; 4] = ["split", "whole", "cold", "files"];
 /// The index of the last one. Its keys are the number of a directory (8 bytes, big-endian), then the name.
 pub const FILES: usize = 3;
 
-/// Where the partitions of the first keyspace begin, but for the first.
+/// The first keys of all partitions of the first keyspace except the first.
 pub const SPLITS: [&[u8]; 2] = [b"02000", b"04000"];
 
 /// Keys of each keyspace but the cold one.

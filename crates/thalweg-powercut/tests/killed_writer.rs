@@ -135,7 +135,7 @@ fn killed_in(command: &mut Command, delay: Duration) -> u64 {
     reader.join().unwrap().map_or(0, |line| line.strip_prefix("promised ").unwrap().parse().unwrap())
 }
 
-/// A closed database of seed 5 with so many writes.
+/// A closed database of seed 5 with the writes up to `last`.
 fn written(name: &str, last: u64) -> Directory {
     let directory = Directory::new(name);
     let ended = writer(&directory.0, 5).args(["--rate", "0", "--last", &last.to_string()]).output().unwrap();

@@ -40,7 +40,7 @@ fn run(path: &Path) -> Outcome<()> {
     batch.commit()?;
     assert_eq!((from.iter().try_count()?, to.iter().try_count()?), (19, 21));
 
-    // A tenant leaves. Whoever still has a handle hears of it.
+    // A tenant leaves. Reads by a handle that is left get an error.
     db.drop_keyspace(&name(3))?;
     let gone = from.get("document 01").err().ok_or("the keyspace is gone")?;
     assert_eq!(gone.kind(), ErrorKind::NoKeyspace);

@@ -136,7 +136,7 @@ fn configure(settings: &Settings) -> (Options, DescriptionBuilder) {
     describe_setting(&mut description, "max_bytes_for_level_multiplier", options.level_multiplier);
     describe_setting(&mut description, "level_compaction_dynamic_level_bytes", options.dynamic_level_bytes);
     describe_setting(&mut description, "use_direct_reads, use_direct_io_for_flush_and_compaction", options.direct_io);
-    // It can sync each so many bytes of its log, but never does so by the clock.
+    // It can sync its log every given number of bytes, but never by the clock.
     description.ignored("backend", settings.backend);
     description.ignored("settle_interval_ms", settings.settle_interval_ms);
     description.ignored("flush_delay_us", settings.flush_delay_us);

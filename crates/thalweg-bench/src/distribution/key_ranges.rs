@@ -89,7 +89,7 @@ impl KeyRanges {
     pub fn key(&self, range: f64, rank: f64) -> u64 {
         let ranges = self.shares.len() as u64;
         let range = self.shares.partition_point(|&share| share < range) as u64;
-        // The shares add up to 1 but for rounding: a draw of exactly 1 belongs to the last range.
+        // The shares add up to 1, except for rounding: a draw of exactly 1 belongs to the last range.
         let range = range.min(ranges - 1);
         let first = self.first(range);
         first + scrambled(self.inside.rank(rank)) % (self.first(range + 1) - first)

@@ -1,6 +1,6 @@
 //! The block device under a directory, and its counters in sysfs.
 //!
-//! A directory's device number names it, but for file systems that invent one (btrfs): there the mount's source does.
+//! A directory's device number names it. Some file systems invent a number (btrfs): there the mount's source names it.
 //! tmpfs, overlay and network file systems have none. A partition has counters of its own, but flushes are counted for
 //! the whole disk only, and only it has a queue.
 

@@ -25,7 +25,7 @@ pub struct Warmth {
 impl Drop for Warmth {
     fn drop(&mut self) {
         if let Some(file) = &self.file {
-            // Whoever removes the directory removes it too.
+            // If this fails, the removal of the directory removes it.
             let _ = fs::remove_file(file);
         }
     }

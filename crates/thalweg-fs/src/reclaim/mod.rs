@@ -147,7 +147,7 @@ impl Volume {
     /// A later call may succeed.
     fn sync_dirty(&self, ino: Ino) -> Result<bool> {
         if let Some(pin) = self.nodes.try_pin(ino) {
-            // Whoever writes now has the lock, and lists the object again only after this.
+            // A thread that writes now has the lock, and lists the object again only after this.
             pin.write().is_dirty = false;
         }
         match self.sync_object(ino) {

@@ -205,10 +205,10 @@ pub(super) struct Targets {
     factor: u64,
 }
 
-/// Level 1 has one part of so many.
+/// Level 1 has one part in this many of all bytes below level 0.
 const LEVEL1_PARTS: u64 = 4;
 
-/// And at most so many times `level1_bytes`.
+/// Level 1 has at most this many times `level1_bytes`.
 const LEVEL1_TIMES_MAX: u64 = 3;
 
 /// 1, as a factor of [`Targets`].

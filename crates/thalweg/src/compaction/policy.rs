@@ -13,13 +13,13 @@ use crate::table::TableMeta;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Tables do not become smaller than one part of so many because of splits, nor than so many bytes: each is a file,
-/// with a descriptor. With tables of 2 MiB cut down to 128 KiB in sixteen partitions, overwrites of 1 KiB had 0.7 of
+/// Splits make no tables smaller than one part in this many, nor than this many bytes: each is a file, with a
+/// descriptor. With tables of 2 MiB cut down to 128 KiB in sixteen partitions, overwrites of 1 KiB had 0.7 of
 /// their speed, and took twice the processors.
 const TABLE_PARTS_MAX: u64 = 16;
 const TABLE_SHARE_MIN: u64 = 2 << 20;
 
-/// Two sizes are alike if they differ by no more than one part of so many.
+/// Two sizes are alike if they differ by at most one part in this many.
 const ALIKE_PARTS: u64 = 64;
 
 /// `part` of `all`, which is not 0; no more than all of it.
@@ -117,7 +117,7 @@ impl Policy {
         self.plan(&Shape::of(levels), running, all_see).is_some()
     }
 
-    /// Whether some table has so many dead entries that it is rewritten once all readers see it.
+    /// Whether some table has enough dead entries to be rewritten once all readers see it.
     pub(crate) fn has_dead(levels: &Levels) -> bool {
         levels.iter().skip(1).flatten().any(|table| rewrite::is_dead(table.meta(), rewrite::DEAD_PART))
     }

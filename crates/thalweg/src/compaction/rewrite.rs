@@ -19,7 +19,7 @@ use crate::format::SeqNo;
 use crate::planted::{Bug, planted};
 use crate::table::TableMeta;
 
-/// A table is rewritten when it has one dead entry in so many.
+/// A table is rewritten when one entry in this many is dead.
 pub(super) const DEAD_PART: u64 = 3;
 
 /// Tables that one job rewrites at most.

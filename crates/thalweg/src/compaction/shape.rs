@@ -94,9 +94,8 @@ impl<'a> Shape<'a> {
         self.level(level).iter().fold(0, |sum: u64, table| sum.saturating_add(weights(table)))
     }
 
-    /// Whether the tombstones of tables of `level`, which have so many bytes and so much weight together, hide half of
-    /// all that these and the levels below have: then to merge them down frees as much as it writes, however little is
-    /// in their level.
+    /// Whether the tombstones of tables of `level`, with these bytes and this weight in all, hide half of everything in
+    /// them and in the levels below. Then merging them down frees as much as it writes, however small the level is.
     pub(super) fn hide_half(&self, level: usize, (bytes, weight): (u64, u64)) -> bool {
         let below: u64 = self.bytes.iter().skip(level + 1).sum();
         let hidden = weight.saturating_sub(bytes);

@@ -42,8 +42,8 @@ impl Engine {
         if is_in_use(&[LOCK])? {
             return Err(in_use());
         }
-        // Another checkpoint, or an open that makes a database, may be as far. Whoever has the lock has the directory,
-        // and looks again: nobody discards what somebody else has written.
+        // Another checkpoint, or an open that makes a database, may be as far. The one that has the lock has the
+        // directory, and looks again: none discards files that another has written.
         let _lock = lock_for_writing(&**storage, target, true).map_err(|error| match error.kind() {
             ErrorKind::Locked => in_use(),
             _ => error,

@@ -103,8 +103,7 @@ impl From<Durability> for WriteOptions {
     }
 }
 
-/// The shape in which the levels of a keyspace are kept. `docs/leveled.md` and `docs/vlsm.md` say what each gains and
-/// costs.
+/// The shape in which the levels of a keyspace are kept, with its gains and costs: `docs/leveled.md`, `docs/vlsm.md`.
 ///
 /// A database may be opened with another policy each time: each takes over the levels that another has left.
 ///

@@ -2,8 +2,8 @@
 
 /// Splits make at most this many.
 const PARTITIONS_MAX: usize = 16;
-/// Each has at least this much of the memory for active memtables. With less its tables are small: opening, syncing and
-/// removing so many costs more than narrow chains save (`docs/decisions.md` has the measurements).
+/// Each has at least this much of the memory for active memtables. With less, its tables are small. To open, sync and
+/// remove many small tables costs more than narrow chains save (`docs/decisions.md` has the measurements).
 const PARTITION_MEMTABLE_BYTES: usize = 2 << 20;
 /// Fewer than this are not worth it.
 const PARTITIONS_MIN: usize = 4;

@@ -37,7 +37,7 @@ const BYTES_MAX: usize = 1 << 20;
 
 /// The least time between two writes.
 const INTERVAL_NS: u64 = 1_000_000_000;
-/// After so many intervals without a change nothing is written until something is published.
+/// After this many intervals without a change nothing is written until a write is published.
 const QUIET_INTERVALS: u32 = 3;
 /// How often a reader looks again at a file that is being written.
 const LOOKS_MAX: u32 = 100;

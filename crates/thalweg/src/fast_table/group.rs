@@ -15,7 +15,7 @@
 //! The *fence* of a group is the common bytes of its space and its prefix. Layouts that share nothing have no fence and
 //! say 0 shared bytes for every entry.
 //!
-//! Whoever reads a group has verified its checksum. Yet any bytes give an answer or `None`, which means damage.
+//! A reader verifies the checksum of a group first. Yet any bytes give an answer or `None`, which means damage.
 
 use crate::format::codec::{Decoder, Encode};
 use crate::format::key::{self, KEY_BYTES_MAX, TRAILER_BYTES, VALUE_BYTES_MAX};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 const SAMPLE: u32 = 16;
 /// A stripe passes this many reads on at once to the number that all stripes share.
 const STRIPE_READS: u64 = 4 << 10;
-/// Whoever decides by reads is asked again after this many: a phase of reads has no flush to ask at (PMB-A11).
+/// The models decide again after this many reads, because a phase of reads has no flush (PMB-A11).
 const READS_A_DECISION: u64 = 64 << 10;
 
 /// Each stripe has its own cache lines, so that reading threads do not contend.

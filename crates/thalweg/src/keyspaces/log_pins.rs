@@ -117,7 +117,7 @@ impl LogPins {
         self.log.bytes_from(self.needed_by_buffers().position.segment())
     }
 
-    /// Bytes of the log but for those that only the fast tier needs, at the last look. Every write calls this.
+    /// Bytes of the log, without those that only the fast tier needs, at the last look. Every write calls this.
     pub(crate) fn backlog_bytes(&self) -> u64 {
         let backlog = self.log.backlog_bytes();
         self.tier.as_ref().map_or(backlog, |tier| backlog.saturating_sub(tier.log_bytes_alone()))

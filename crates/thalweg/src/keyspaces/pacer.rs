@@ -253,7 +253,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const SECOND: u64 = 1_000_000_000;
 
-    /// A pacer that knows of a flush of so many MiB in one second.
+    /// A pacer that knows of a flush of `mib` MiB in one second.
     fn flushing(mib: u64) -> Pacer {
         let pacer = Pacer::default();
         pacer.flush_due(SECOND);

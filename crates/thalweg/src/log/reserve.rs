@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// A record that needs more segments than this is refused.
 const SEGMENTS_A_RECORD_MAX: u32 = 256;
 
-/// After so many bytes of a segment the log looks whether callers still often wait for syncs.
+/// After this many bytes of a segment the log checks whether callers still often wait for syncs.
 const LOOK_BYTES: u32 = 64 << 10;
 
 /// A place in the log and in the order of writes. It must be published: dropping it unpublished poisons the database.

@@ -234,7 +234,7 @@ mod tests {
         for _ in 0..3 {
             let pages = Pages::new();
             assert_eq!(pages.memory().addr().get() % PAGES_BYTES, 0);
-            // SAFETY: the block has so many bytes and is ours.
+            // SAFETY: the block has `PAGES_BYTES` bytes and is ours.
             let bytes = unsafe { std::slice::from_raw_parts_mut(pages.memory().as_ptr(), PAGES_BYTES) };
             assert_eq!((bytes[0], bytes[PAGES_BYTES - 1]), (0, 0));
             bytes[0] = 1;

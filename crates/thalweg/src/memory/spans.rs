@@ -2,8 +2,8 @@
 //!
 //! Pages of 2 MiB are cut into *spans* of 64 KiB, and a span into `n` slots of 1/n of it, `n` from 1 to 64. So slots
 //! have 1 KiB to 64 KiB: at 4 KiB (n = 16) the next larger one has 7 % more, at 16 KiB a third, at 32 KiB twice as
-//! much. A span that has no slot in use is of no `n` any more, and pages that have only such spans go back to the
-//! system, but for [`EMPTY_PAGES_MAX`].
+//! much. A span without a slot in use is of no `n`. Pages that have only such spans go back to the system; at most
+//! [`EMPTY_PAGES_MAX`] are kept.
 //!
 //! Slots are taken from the span at the lowest place, so that those at high places become empty. Invariants, with the
 //! lock held: a span has a class while it has a slot in use; `partial` of that class has it while it has a free one;

@@ -127,7 +127,7 @@ impl Ord for Place<'_> {
     }
 }
 
-/// The first eight bytes of a key as a number, zeros where the key is shorter: in the order of keys, but for ties.
+/// The first eight bytes of a key as a number, zeros where the key is shorter: in the order of keys, except for ties.
 pub(super) fn key_word(key: &[u8]) -> u64 {
     match key.first_chunk::<8>() {
         Some(bytes) => u64::from_be_bytes(*bytes),

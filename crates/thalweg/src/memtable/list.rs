@@ -24,7 +24,7 @@
 //! - *Grow*, where `A` is short of the largest capacity, or half of its slots were closed before they were filled:
 //!   larger slots with the same entries are put in its place.
 //! - *Split* otherwise: a new leaf with the upper part of `A` is linked behind this leaf, and then slots with the rest
-//!   are put in `A`'s place. Whoever meets `A` in between (it has entries at or after the next leaf) does the second
+//!   are put in `A`'s place. A thread that meets `A` then (it has entries at or after the next leaf) does the second
 //!   step itself. Where the new entry is after all of `A`, and the next leaf has not much room, it begins the new leaf
 //!   alone. `A` then stays if some of its slots were closed before they were filled; else a copy as full takes its
 //!   place.
@@ -39,8 +39,8 @@
 //! that saw `A`, and then a next leaf after its place, and got a slot of `A`, did so before `A` was frozen; so whoever
 //! split `A` saw the entry.
 //!
-//! Whoever makes room puts the new entry in with the rest. So each time slots are replaced an insert is done, and the
-//! inserts as a whole advance whatever any thread does.
+//! The thread that makes room puts the new entry in with the rest. So each replacement of slots completes an insert,
+//! and the inserts as a whole advance whatever any thread does.
 //!
 //! Locks: none (the arena takes one to get a new chunk).
 
@@ -61,8 +61,8 @@ const CAPACITY_MIN: usize = if cfg!(all(loom, test)) { 2 } else { 4 };
 /// Slots of a leaf at most. Fewer make more leaves to search, more make longer searches in a leaf: `docs/memtable.md`.
 pub(super) const CAPACITY_MAX: usize = if cfg!(all(loom, test)) { 2 } else { 128 };
 
-/// Words are made anew when they could leave out so many bits more. Until then they are copied, so that a split need
-/// not touch the entries.
+/// Words are computed again when they could leave out this many more bits. Until then they are copied, so that a split
+/// need not touch the entries.
 const SKIP_STEP: usize = 6;
 
 /// A sorted list of entries in an arena.
@@ -149,8 +149,8 @@ impl LeafList {
 
     /// Entries inserted, those included that are being inserted at this moment.
     pub(super) fn entries(&self) -> u64 {
-        // Relaxed: a statistic, but for this: readers pass by a list without entries. An entry that is published was
-        // counted before, and its publication orders the count too.
+        // Relaxed: a statistic. Readers also pass by a list without entries: a published entry was counted before, and
+        // its publication orders the count too.
         self.entries.load(Ordering::Relaxed)
     }
 

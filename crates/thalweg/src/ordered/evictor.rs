@@ -131,7 +131,7 @@ impl Evictor {
         self.next_work().is_some()
     }
 
-    /// Work in a partition that is free. Whoever is at another one tells when that ends.
+    /// Work in a partition that is free. A coroutine at work in another partition notifies the end of that work.
     fn next_work(&self) -> Option<Work> {
         if self.tier.room.live_bytes() == 0 {
             self.leaving.lock().clear();

@@ -129,7 +129,7 @@ fn bytes_in(table: &FastTable, range: &KeyRange) -> u64 {
     let is_in = |key: &[u8]| !range.is_after(key) && !range.is_before(key);
     let all: u64 = samples.iter().map(|(_, bytes)| bytes).sum();
     let within: u64 = samples.iter().filter(|(key, _)| is_in(key)).map(|(_, bytes)| bytes).sum();
-    // Whoever has a table has some of it: a partition with nothing in the tier is not asked to leave it.
+    // At least 1: a partition that has a table has bytes in the tier, else it would never be evicted.
     ((u128::from(table.bytes()) * u128::from(within) / u128::from(all.max(1))) as u64).max(1)
 }
 

@@ -65,7 +65,7 @@ impl ForegroundRead {
 /// A pool of rings for foreground reads.
 pub(crate) struct ReadRings {
     free: Mutex<Vec<ReadRing>>,
-    /// Makes a ring of so many entries.
+    /// Makes a ring of this many entries.
     new: fn(u32) -> io::Result<ReadRing>,
     pub(super) metrics: Arc<Metrics>,
 }

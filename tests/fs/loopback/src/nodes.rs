@@ -1,6 +1,6 @@
 //! The inodes that the kernel knows, by number.
 //!
-//! A node's number is the inode number below, but for the root, which is 1. A number that comes back for another file
+//! A node's number is the inode number below; the root has 1. A number that comes back for another file
 //! gets another generation. Directories keep a descriptor, up to a limit; the eldest goes first.
 
 use std::collections::{HashMap, VecDeque};

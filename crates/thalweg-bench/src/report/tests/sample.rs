@@ -34,7 +34,7 @@ pub fn run(engine: &str, round: u32) -> Run {
     made(engine, 0, round, "ycsb-a", Pace::Closed, 3)
 }
 
-/// Rounds of these steps by these engines, so many seconds each.
+/// Rounds of these steps by these engines, each step for `seconds`.
 pub fn report(engines: &[&str], steps: &[(&str, Pace)], rounds: u32, seconds: usize) -> Report {
     let mut runs = Vec::new();
     for round in 1..=rounds {

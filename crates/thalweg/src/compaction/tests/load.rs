@@ -78,8 +78,8 @@ impl Load {
         }
     }
 
-    /// Merges ideally: the bytes of each piece of the range are the sum of what the inputs have there. Keys come in
-    /// steps: so many that a table is full or, where it may end sooner, a part of the smallest one.
+    /// Merges ideally: the bytes of each piece of the range are the sum of the inputs' bytes there. Keys come in steps:
+    /// a full table or, where a table may end sooner, a part of the smallest one.
     fn merge(&mut self, inputs: &[TableMeta], mut cut: Cut) -> Vec<TableMeta> {
         let ranges: Vec<(f64, f64, f64)> =
             inputs.iter().map(|t| (from_key(&t.key_min), from_key(&t.key_max) + 1.0, t.bytes as f64)).collect();

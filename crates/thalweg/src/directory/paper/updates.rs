@@ -1,7 +1,7 @@
 //! Which f-hashes a flush, a merge or an open changes.
 //!
-//! Each item of a pack gets a descriptor, but for items of one hash in one block: there the first one has it, and the
-//! others follow. A flush loads the f-hashes of all its directories for that, which the paper does as well. A merge
+//! Each item of a pack gets a descriptor. Of several items with one hash in one block only the first has one, and the
+//! others follow it. A flush loads the f-hashes of all its directories for that, which the paper does as well. A merge
 //! puts the descriptors of its outputs in the place of those of its inputs, one directory after the other, before its
 //! edit is in force: outputs have what anybody may read of the inputs. If the edit fails, the f-hashes of these
 //! directories are lost.
