@@ -39,14 +39,14 @@ pub enum Error {
         /// The file that could not grow.
         path: Arc<Path>,
     },
-    /// An open for reading keeps in memory what the log has and no table, and that is more than it may take. Open the
-    /// database for writing once, which makes tables of it. Nothing was changed.
+    /// An open for reading needs more memory than it may take, because it keeps all records of the log that no table
+    /// has. Open the database for writing once: that makes tables of them. Nothing was changed.
     NotEnoughMemory {
         /// The directory of the database.
         path: Arc<Path>,
-        /// About how many bytes it takes.
+        /// The bytes that it needs, approximately.
         needed_bytes: u64,
-        /// How many it may take: [`crate::Builder::memory_budget`], or what the process may have.
+        /// The bytes that it may take: [`crate::Builder::memory_budget`], or the memory that the process may have.
         allowed_bytes: u64,
     },
     /// An earlier write to the log or manifest, or a sync, failed. Reads work; every write gets this error until the
@@ -149,7 +149,7 @@ pub struct Corruption {
     pub path: PathBuf,
     /// The position in the file, in bytes from its start.
     pub offset: u64,
-    /// The contents expected there, e.g. `"block checksum 0x1234abcd"`. `"block checksum 0x1234abcd"`.
+    /// The contents expected there, e.g. `"block checksum 0x1234abcd"`.
     pub expected: String,
     /// The contents found there.
     pub found: String,

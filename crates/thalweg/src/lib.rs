@@ -6,14 +6,14 @@
 //!
 //! # fn main() -> thalweg::Result<()> {
 //! # let dir = std::env::temp_dir().join(format!("thalweg-doc-front-{}", std::process::id()));
-//! let db = Database::open(&dir)?; // made, if it is not there
+//! let db = Database::open(&dir)?; // creates it if it is missing
 //! let (rivers, log) = (db.keyspace("rivers")?, db.keyspace("log")?);
 //! rivers.insert("Rhine", "1233 km")?;
 //!
-//! let mut batch = db.batch(); // over keyspaces, all or nothing
+//! let mut batch = db.batch(); // atomic over keyspaces
 //! batch.insert(&rivers, "Danube", "2850 km")?;
 //! batch.insert(&log, "0001", "added the Danube")?;
-//! batch.commit_with(Durability::Sync)?; // no power cut can take it, or anything before it
+//! batch.commit_with(Durability::Sync)?; // no power cut can lose this, or any write before it
 //!
 //! for entry in rivers.range("A".."S") {
 //!     let (name, length) = entry?;
@@ -28,9 +28,9 @@
 //!
 //! # What it needs
 //!
-//! Linux, on any file system with `fsync` (ext4, XFS and btrfs are tested), and Rust 1.90. Kernel 5.11 or newer lets
-//! it use io_uring; where that is missing or refused it works without. It is not on crates.io, so a dependency names a
-//! path (or, with `git = …`, the repository):
+//! Linux, on any file system with `fsync` (ext4, XFS and btrfs are tested), and Rust 1.90. From kernel 5.11 on it uses
+//! io_uring; without io_uring it also works, but is slower. It is not on crates.io, so a dependency names a path (or,
+//! with `git = …`, the repository):
 //!
 //! ```toml
 //! [dependencies]
@@ -39,10 +39,10 @@
 //!
 //! # What it promises
 //!
-//! - **Writes.** A [`Durability::Buffered`] write, the default, survives the death of the process at once and a power
-//!   cut soon after ([`Builder::log_sync_interval`], 100 ms). A [`Durability::Sync`] write survives a power cut when it
-//!   returns; so does everything before a [`Database::persist`]. After a crash a database is as it was after some
-//!   prefix of its writes; a [`WriteBatch`] is there as a whole or not at all.
+//! - **Writes.** A [`Durability::Buffered`] write, the default, survives the death of the process when it returns, and
+//!   a power cut soon after ([`Builder::log_sync_interval`], 100 ms). A [`Durability::Sync`] write survives a power cut
+//!   when it returns. [`Database::persist`] does the same for all earlier writes. After a crash the database has the
+//!   state after some prefix of its writes. A [`WriteBatch`] is there as a whole or not at all.
 //! - **Reads.** A read sees everything written before it began. A [`Range`] and a [`Snapshot`] see one moment.
 //! - **Damage** is found by checksums and reported as [`Error::Corruption`], with file and offset. A read never returns
 //!   damaged data.

@@ -126,22 +126,22 @@ impl WriteBatch {
         Ok(ordered.id)
     }
 
-    /// Operations so far.
+    /// The number of operations.
     pub fn len(&self) -> usize {
         self.routes.len()
     }
 
-    /// Whether nothing was added yet.
+    /// Whether the batch has no operation.
     pub fn is_empty(&self) -> bool {
         self.routes.is_empty()
     }
 
-    /// Bytes of the batch so far, as the log will have them.
+    /// The bytes of the batch in the log.
     pub fn bytes(&self) -> usize {
         self.record.bytes()
     }
 
-    /// Forgets everything that was added.
+    /// Removes all operations.
     pub fn clear(&mut self) {
         let record = std::mem::take(&mut self.record);
         self.record = RecordBuilder::with_buffer(record.into_buffer());

@@ -22,8 +22,8 @@ use std::time::Duration;
 
 /// How a database is opened. Options are not stored: each open may choose others.
 ///
-/// The path is made absolute and its links are resolved when the database is opened; after that neither the working
-/// directory nor a link matters. Do not rename the directory while the database is open: files are opened by path.
+/// The open makes the path absolute and resolves its links. Later changes of the working directory or of a link do no
+/// harm. Do not rename the directory of an open database: the engine opens files by path.
 ///
 /// ```
 /// # fn main() -> thalweg::Result<()> {
@@ -65,7 +65,7 @@ impl Builder {
         create_if_missing: bool
     );
     option!(
-        /// When writes that do not say return (default: [`Durability::Buffered`]).
+        /// The durability of writes without one of their own (default: [`Durability::Buffered`]).
         durability: Durability
     );
     #[cfg(feature = "experiments")]
@@ -74,17 +74,17 @@ impl Builder {
         backend: DurabilityBackend
     );
     option!(
-        /// How long edits of the set of live files wait for others before a settle round makes all of them durable
-        /// (default: 1 s). The space of replaced tables, and the log that flushed memtables came from, are given back
-        /// a round later; that of the tables spread over one more interval. No write's durability depends on it.
+        /// The time from the first edit of the set of live files to the settle round that makes it and later ones
+        /// durable (default: 1 s). The round gives back the log of flushed memtables, and the space of replaced tables
+        /// over one more interval. The durability of writes does not depend on it.
         settle_interval: Duration
     );
     option!(
-        /// Bytes of replaced tables that may be on disk (default, `None`: four times as many as the live tables have,
-        /// but at least 256 MiB, and at most the larger of 1 GiB and a tenth of the live tables). At half of that a
-        /// settle round begins at once, and what may go does so at once; beyond it (and beyond 256 MiB) writers are
-        /// slowed down. Compactions of level 0 read no more than two thirds of it (of 1 GiB by default) where they can,
-        /// but take at least `level0_trigger` tables and all of level 1: then it may be exceeded.
+        /// The most bytes of replaced tables on disk (default, `None`: four times the bytes of the live tables, but at
+        /// least 256 MiB, and at most the larger of 1 GiB and a tenth of the live tables). At half of it a settle round
+        /// begins at once, and removable tables are removed at once. Beyond it (and beyond 256 MiB) writers are slowed
+        /// down. Compactions of level 0 read at most two thirds of it (of 1 GiB by default), unless `level0_trigger`
+        /// tables and all of level 1 are more: then it may be exceeded.
         retained_bytes_max: Option<u64>
     );
     option!(
@@ -92,8 +92,8 @@ impl Builder {
         damage_policy: DamagePolicy
     );
     option!(
-        /// How often published writes are made durable without being asked: the bound on what a power cut can take
-        /// (default: 100 ms). `None`: only when asked, as LevelDB and RocksDB do by default.
+        /// The interval at which the log is synced in the background: a power cut loses at most the writes of one
+        /// interval and one sync (default: 100 ms). `None`: no such syncs, as in LevelDB and RocksDB by default.
         log_sync_interval: Option<Duration>
     );
     option!(
@@ -101,22 +101,22 @@ impl Builder {
         log_segment_bytes: u32
     );
     option!(
-        /// When the log holds more bytes than this, the memtables that pin its oldest segment are flushed, however
-        /// small; at least two segments (default: 512 MiB).
+        /// The bytes of log beyond which the memtables that need its oldest segment are flushed, even small ones; at
+        /// least two segments (default: 512 MiB).
         log_bytes_max: u64
     );
-    /// Keeps level 0 of ordered keyspaces in a fast tier, and there up to `bytes`, at least four memtables (default: no
-    /// fast tier). Memtables become tables of the tier, which are compacted there, and are evicted to level 0 on disk
-    /// when it is full (`docs/fast-tier.md`). Its memory is beside [`Builder::memory_budget`]. For a tier in memory the
-    /// log is kept: after a crash an open replays that.
+    /// Keeps level 0 of ordered keyspaces in a fast tier of `bytes`, at least four memtables (default: no fast tier).
+    /// Memtables become tables of the tier. These are compacted there, and evicted to level 0 on disk when the tier is
+    /// full (`docs/fast-tier.md`). The tier's memory is not part of [`Builder::memory_budget`]. The log of a tier in
+    /// memory is kept: after a crash an open replays it.
     pub fn fast_tier(mut self, medium: FastTier, bytes: u64) -> Self {
         self.options.fast_tier = Some(FastTierOptions { medium, capacity_bytes: bytes });
         self
     }
 
-    /// Bytes of the log that a fast tier in memory may pin, at least two segments (default: three times the bytes of
-    /// the tier). Near it the partition that pins the oldest segment is evicted. They come on top of
-    /// [`Builder::log_bytes_max`].
+    /// The most bytes of log that a fast tier in memory may pin, at least two segments (default: three times the bytes
+    /// of the tier), in addition to [`Builder::log_bytes_max`]. Near it, the partition that pins the oldest segment is
+    /// evicted.
     pub fn fast_tier_log_bytes_max(mut self, fast_tier_log_bytes_max: u64) -> Self {
         self.options.fast_tier_log_bytes_max = Some(fast_tier_log_bytes_max);
         self
@@ -135,32 +135,32 @@ impl Builder {
         fast_tier_forms: FastTierForms
     );
 
-    /// Bytes at which a partition's memtable is sealed and flushed (default: 32 MiB, or 8 MiB with vLSM, and no more
-    /// than an eighth of a `memory_budget` that was set). Partitions that splits have made share this number: once
-    /// their memtables have it together, the largest is sealed.
+    /// The bytes at which a partition's memtable is sealed and flushed (default: 32 MiB, or 8 MiB with vLSM, and at
+    /// most an eighth of a `memory_budget` that was set). The partitions made from one by splits share this number:
+    /// once their memtables have it together, the largest is sealed.
     pub fn memtable_bytes(mut self, memtable_bytes: usize) -> Self {
         self.options.memtable_bytes = Some(memtable_bytes);
         self
     }
 
     option!(
-        /// Sealed memtables a partition may have waiting for their flush before writers wait (default: 3).
+        /// The number of a partition's sealed memtables at which writers wait for a flush (default: 3).
         sealed_memtables_max: usize
     );
-    /// Bytes of memory of the database, of all its keyspaces together; at least 4 MiB (default: a quarter of what the
-    /// process may have, which is the memory of the machine or the limit of a control group; at least 64 MiB).
+    /// The memory of the database in bytes, for all its keyspaces together; at least 4 MiB (default: a quarter of the
+    /// memory of the machine, or of the control group's limit if that is less; at least 64 MiB).
     ///
     /// A quarter of it is for memtables. The rest is for the block cache, filters and indexes of tables, and indexes
-    /// of directory keyspaces: the cache shrinks when these grow, to an eighth at least. `docs/memory.md` says what
-    /// is beside it, and what takes how many bytes an entry. Where several databases share a process, give each its
+    /// of directory keyspaces: the cache shrinks when these grow, to an eighth at least. `docs/memory.md` lists the
+    /// memory outside the budget, and the bytes for each entry. If several databases share a process, give each its
     /// part.
     pub fn memory_budget(mut self, memory_budget: u64) -> Self {
         self.options.memory_budget = Some(memory_budget);
         self
     }
 
-    /// Bytes of the block cache, shared by all keyspaces, whatever else takes memory (default: what
-    /// [`Builder::memory_budget`] leaves).
+    /// A fixed size of the block cache in bytes, shared by all keyspaces (default: the part of
+    /// [`Builder::memory_budget`] that nothing else takes).
     pub fn block_cache_bytes(mut self, block_cache_bytes: u64) -> Self {
         self.options.block_cache_bytes = Some(block_cache_bytes);
         self
@@ -171,17 +171,16 @@ impl Builder {
         block_bytes: usize
     );
     option!(
-        /// How table blocks are compressed (default: [`Compression::Lz4`]). Directory keyspaces are never compressed,
-        /// whatever is set here.
+        /// How table blocks are compressed (default: [`Compression::Lz4`]). Directory keyspaces are never compressed.
         compression: Compression
     );
     option!(
-        /// How table blocks are compressed, by level: the first entry is for level 0 (what flushes write), the next for
-        /// level 1 and so on, and the last is also for every level below. When it is not empty it takes the place of
+        /// How table blocks are compressed, by level. The first entry is for level 0, which flushes write, the next for
+        /// level 1 and so on. The last is also for every level below. A list that is not empty replaces
         /// [`Builder::compression`] (default: empty). Directory keyspaces are never compressed.
         ///
-        /// Upper levels are small and rewritten soon, so leaving them as they are saves processor time and costs little
-        /// space. A table that moves down a level without a rewrite stays as it was written.
+        /// Upper levels are small and rewritten soon. To leave them uncompressed saves processor time and costs little
+        /// space. A table that moves down a level without a rewrite stays as it is.
         ///
         /// ```
         /// use thalweg::{Compression, Database};
@@ -200,12 +199,12 @@ impl Builder {
         filter_bits_per_key: u32
     );
     option!(
-        /// Which shape the levels are kept in (default: [`CompactionPolicy::Leveled`]).
+        /// The shape in which the levels are kept (default: [`CompactionPolicy::Leveled`]).
         compaction_policy: CompactionPolicy
     );
     #[cfg(feature = "experiments")]
     option!(
-        /// How vLSM measures what a table of level 1 overlaps (default: [`Overlap::Count`]).
+        /// How vLSM measures the overlap of a table of level 1 (default: [`Overlap::Count`]).
         vlsm_overlap: Overlap
     );
 
@@ -222,23 +221,24 @@ impl Builder {
         directory_structures: DirectoryStructures
     );
     option!(
-        /// Bytes that level 1 has at least (default: 256 MiB; 1 KiB and more), and a third of what it has at most: a
-        /// quarter of what is below level 0. With a fast tier it has at least `level0_trigger` times the bytes of that.
-        /// With vLSM it has `growth_factor` times `table_bytes`.
+        /// The least size of level 1 in bytes (default: 256 MiB; 1 KiB and more). Level 1 aims at a quarter of all
+        /// bytes below level 0, and has at most three times this size. With a fast tier it has at least
+        /// `level0_trigger` times the bytes of the tier. With vLSM it has `growth_factor` times `table_bytes`.
         level1_bytes: u64
     );
     option!(
-        /// How many times larger each level below level 1 is at most (default: 8; 2 and more): from it follows how many
-        /// levels there are, which are the same number of times larger each. With vLSM how many times larger each
-        /// level below level 2 is, and how many tables level 1 has.
+        /// The greatest ratio of a level's size to the size of the level above, below level 1 (default: 8; 2 and more).
+        /// The number of levels follows from it, and all have the same ratio. With vLSM it is the ratio of levels below
+        /// level 2, and the number of tables of level 1.
         growth_factor: u64
     );
-    /// How many partitions a keyspace may have, by splits of those that have grown, for each that it was created with
-    /// (default: one for every 2 MiB of [`Builder::memtable_bytes`], at most 16; 1, that is no splits, where these are
-    /// fewer than 4, and with vLSM; with a fast tier one for every 8 MiB of it, 8 to 16). They have the memory for
-    /// active memtables of one together, and the bytes of its level 1 and of a table in parts: so what a memtable waits
-    /// for becomes smaller as the database grows, and no byte is written more often. 1 to 1024; a number below what
-    /// there is ends no partition.
+    /// How many partitions splits may make of each partition that a keyspace was created with, 1 to 1024 (default: one
+    /// for every 2 MiB of [`Builder::memtable_bytes`], at most 16; with a fast tier one for every 8 MiB of it, 8 to 16;
+    /// 1, which means no splits, where these are fewer than 4, and with vLSM).
+    ///
+    /// The partitions share the memory for active memtables, and divide the sizes of level 1 and of tables. So a
+    /// memtable waits for fewer bytes as the database grows, and no byte is written more often. A smaller number than
+    /// at an earlier open merges no partitions.
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("thalweg-splits-{}", std::process::id()));
@@ -252,24 +252,24 @@ impl Builder {
         self
     }
 
-    /// Threads for compactions, 1 to 64 (default: one for each processor that the process may use, at most 4). With
-    /// [`Builder::runtime`]: on how many of its threads this database compacts (default: 1).
+    /// The number of threads for compactions, 1 to 64 (default: one for each processor that the process may use, at
+    /// most 4). With [`Builder::runtime`]: the number of its threads on which this database compacts (default: 1).
     pub fn compaction_workers(mut self, compaction_workers: usize) -> Self {
         self.options.compaction_workers = Some(compaction_workers);
         self
     }
 
-    /// Compactions that take turns on each thread for compactions, as coroutines, 1 to 64 (default:
-    /// `io_depth / compaction_workers`, but at least one and at most two; PMB-16). While one waits for the device, the
-    /// others of its thread run. More of them take more memory, and compact more of a partition at once.
+    /// The number of compactions that take turns on each thread for compactions, as coroutines, 1 to 64 (default:
+    /// `io_depth / compaction_workers`, but at least one and at most two; PMB-16). While one waits for the device,
+    /// another runs. More of them take more memory, and compact more of a partition at once.
     pub fn compactions_a_worker(mut self, compactions_a_worker: usize) -> Self {
         self.options.compactions_a_worker = Some(compactions_a_worker);
         self
     }
     option!(
-        /// Whether each thread for compactions is kept on one processor of those that the process may use: the first on
-        /// the first, and so on (default: no; PMB-16). It is for machines on which something else has the other
-        /// processors. Does nothing with [`Builder::runtime`].
+        /// Whether each thread for compactions stays on one processor of those that the process may use: the first
+        /// thread on the first processor, and so on (default: no; PMB-16). It is for machines whose other processors
+        /// have other work. Does nothing with [`Builder::runtime`].
         pin_compaction_workers: bool
     );
     /// How compactions share processors and the device (default: [`CompactionScheduling::PmBlade`], or what
@@ -297,8 +297,8 @@ impl Builder {
         table_reads: TableReads
     );
     option!(
-        /// Operations that background work and reads that miss the cache may have at the device at once before table
-        /// writes wait, 1 to 1024 (default: 8). One table write may always be made.
+        /// The number of operations at the device, of background work and of reads that miss the cache, at which table
+        /// writes wait, 1 to 1024 (default: 8). One table write is always admitted.
         io_depth: usize
     );
     #[cfg(feature = "experiments")]
@@ -310,9 +310,9 @@ impl Builder {
     );
     #[cfg(feature = "experiments")]
     option!(
-        /// For measurements: as if the device took so much longer for each flush (default: zero). It is added to every
-        /// sync of log, tables, manifests and directories, and counted as the sync's time; a sync in the background
-        /// that io_uring carries out holds up no worker for it.
+        /// For measurements: the time by which each flush of the device is delayed (default: zero). It is added to
+        /// every sync of log, tables, manifests and directories, and counts as the sync's time. A background sync by
+        /// io_uring delays no worker.
         sync_delay: Duration
     );
 
@@ -385,10 +385,10 @@ impl Builder {
         Ok(Environment { storage: Arc::new(LinuxStorage), clock, entropy: Arc::new(SystemEntropy), scheduler })
     }
 
-    /// Refuses options out of range, as an open does, and touches nothing.
+    /// Checks the options as an open does, without opening anything.
     ///
     /// # Errors
-    /// `InvalidInput`: it names the option and what it takes.
+    /// `InvalidInput`: it names the option and its range.
     pub fn validate(&self) -> Result<()> {
         self.options.validate()
     }
@@ -399,7 +399,7 @@ impl Builder {
         self.options.described()
     }
 
-    /// Opens the database for reading and writing, after recovery from whatever ended its last use.
+    /// Opens the database for reading and writing, and recovers it after a crash.
     ///
     /// # Errors
     /// `Locked` when it is open elsewhere; `NoDatabase` when it is missing and may not be created; `Corruption` when
@@ -427,8 +427,8 @@ impl Builder {
     }
 
     /// Returns the latest statistics of the process that has the database open for writing; `None` if no process has
-    /// written any. Takes no lock and changes nothing, so it works where every open gets `Locked`. When nobody has the
-    /// database open it is what the last one said.
+    /// written any. Takes no lock and changes nothing, so it works where every open gets `Locked`. If no process has
+    /// the database open, they are the last statistics of an earlier one.
     ///
     /// # Errors
     /// `Io`.
@@ -439,11 +439,11 @@ impl Builder {
         status
     }
 
-    /// Reads and verifies every byte the database uses, without changing one; gives each fault to `fault`: of each
-    /// table the first, of log and manifest what would refuse an open.
+    /// Reads and verifies every byte that the database uses, without changing one. Calls `fault` with each fault: the
+    /// first of each table, and those of log and manifest for which an open would be refused.
     ///
     /// # Errors
-    /// What kept the check from looking: `Locked`, `NoDatabase`, `Io`. Damage is not an error but a fault.
+    /// `Locked`, `NoDatabase`, `Io`. Damage is not an error but a fault.
     pub fn check(mut self, fault: &mut dyn FnMut(Error)) -> Result<CheckReport> {
         self.options.validate()?;
         let environment = self.take_environment()?;
@@ -468,7 +468,8 @@ impl Database {
         Self::builder(path).open()
     }
 
-    /// Reads and verifies every byte the database in `path` uses, without changing one; gives each fault to `fault`.
+    /// Reads and verifies every byte that the database in `path` uses, without changing one. Calls `fault` with each
+    /// fault.
     ///
     /// # Errors
     /// See [`Builder::check`].

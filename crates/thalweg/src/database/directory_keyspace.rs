@@ -91,7 +91,7 @@ impl DirectoryKeyspace {
         self.inner.write_entry((directory, name), Some(value), options.into())
     }
 
-    /// Removes the entry `name` of a directory; nothing happens when it is not there.
+    /// Removes the entry `name` of a directory, if it is there.
     ///
     /// # Errors
     /// As for [`Keyspace::insert`](crate::Keyspace::insert).
@@ -168,11 +168,11 @@ impl DirectoryKeyspace {
         Reader::new(&self.inner, depth)
     }
 
-    /// As [`DirectoryKeyspace::get`], as a future that any executor can poll. Its reads are made by the threads of the
-    /// database, which wake the future; an answer from memory or the block cache is ready at the first poll. The entry
-    /// is looked up from the first poll on. The future may be dropped at any time, and keeps the database open.
+    /// As [`DirectoryKeyspace::get`], as a future for any executor. The lookup begins at the first poll. An answer from
+    /// memory or the block cache is ready at once. Otherwise a thread of the database makes the read and wakes the
+    /// future. The future may be dropped at any time, and keeps the database open.
     ///
-    /// Its waker is woken on a thread of the database, and must not poll or drop futures of the database there.
+    /// The waker runs on a thread of the database, and must not poll or drop futures of the database there.
     ///
     /// ```
     /// # fn main() -> thalweg::Result<()> {
@@ -227,9 +227,8 @@ impl DirectoryKeyspace {
 
     /// The numbers of the directories that have entries as of now, ascending.
     ///
-    /// The call to [`Directories::next`](Iterator::next) that begins a part goes over the index of all directories, so
-    /// this is made for exports and checks, and not to look whether one directory exists:
-    /// [`DirectoryKeyspace::is_empty`] is.
+    /// Each call to [`Directories::next`](Iterator::next) that begins a part goes over the index of all directories. So
+    /// this is for exports and checks. To find out whether one directory exists, use [`DirectoryKeyspace::is_empty`].
     pub fn directories(&self) -> Directories {
         self.directories_from(0)
     }
@@ -336,7 +335,7 @@ pub struct Listing {
 }
 
 impl Listing {
-    /// Reads about `entries` entries at a time (default: 2 048), for a reader that may stop after as many.
+    /// Reads about `entries` entries at a time (default: 2 048), for a caller that may stop after that many.
     ///
     /// ```
     /// # fn main() -> thalweg::Result<()> {

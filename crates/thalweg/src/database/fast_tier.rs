@@ -8,7 +8,8 @@ const LOG_TIMES: u64 = 3;
 /// and at least this many segments.
 const SEGMENTS_MIN: u64 = 4;
 
-/// Where level 0 of ordered keyspaces is kept before it is written to files; `docs/fast-tier.md` says when that pays.
+/// The medium of a fast tier, which keeps level 0 of ordered keyspaces before it goes to the disk. `docs/fast-tier.md`
+/// says when that pays.
 ///
 /// ```
 /// use thalweg::{Database, FastTier};
@@ -21,17 +22,17 @@ const SEGMENTS_MIN: u64 = 4;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FastTier {
-    /// In plain memory. The log keeps what is there until it is evicted, so nothing depends on it.
+    /// Plain memory. The log keeps the records of the tier until they are evicted, so no durability depends on it.
     Memory,
-    /// In files in this directory, which should be on a faster device than the database: also in persistent memory, by
-    /// a file system that is mounted for direct access (`docs/persistent-tier.md`). One that is not there is created,
-    /// with its parents.
+    /// Files in this directory, which should be on a faster device than the database. It may be persistent memory, by a
+    /// file system that is mounted for direct access (`docs/persistent-tier.md`). A missing directory is created, with
+    /// its parents.
     ///
     /// The directory belongs to this database alone, and **the database is lost with it**. A copy of the database's own
-    /// directory is incomplete without it; a checkpoint has all. Opened without a fast tier, the database empties the
-    /// directory, to be used without it afterwards. A directory that the database has its tables in and that is gone is
-    /// refused, and so is one of another database, one within `tables` or `log` of this one, one kept in memory
-    /// (`tmpfs`), and one with too little room.
+    /// directory is incomplete without it; a checkpoint has everything. An open without a fast tier empties the
+    /// directory; after that the database needs it no more. An open refuses a directory that had tables of the database
+    /// and is gone, one of another database, one within `tables` or `log` of this one, one in memory (`tmpfs`), and one
+    /// with too little room.
     Directory(PathBuf),
 }
 

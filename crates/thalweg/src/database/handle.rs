@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// let rivers = db.keyspace("rivers")?;
 /// rivers.insert("Rhine", "1233 km")?;
 /// assert_eq!(rivers.get("Rhine")?.as_deref(), Some(b"1233 km".as_slice()));
-/// db.persist()?; // from here on a power cut cannot take it
+/// db.persist()?; // no power cut can lose it now
 /// # db.close()?; let _ = std::fs::remove_dir_all(dir);
 /// # Ok(())
 /// # }
@@ -63,7 +63,7 @@ impl Database {
     /// The keyspace of that name, created with one partition if there is none. A name has 1 to 255 bytes.
     ///
     /// # Errors
-    /// `InvalidInput` for the name; when it must be created, what a `Sync` write can give.
+    /// `InvalidInput` for the name; if it must be created, the errors of a `Sync` write.
     pub fn keyspace(&self, name: &str) -> Result<Keyspace> {
         match self.existing_keyspace(name)? {
             Some(keyspace) => Ok(keyspace),
@@ -96,8 +96,8 @@ impl Database {
     /// The directory keyspace of that name, created if there is none. A name has 1 to 255 bytes.
     ///
     /// # Errors
-    /// `InvalidInput` for the name, or when it is the name of an ordered keyspace; when it must be created, what a
-    /// `Sync` write can give.
+    /// `InvalidInput` for the name, or if it is the name of an ordered keyspace; if it must be created, the errors of a
+    /// `Sync` write.
     pub fn directory_keyspace(&self, name: &str) -> Result<DirectoryKeyspace> {
         if let Some(keyspace) = self.existing_directory_keyspace(name)? {
             return Ok(keyspace);
@@ -139,18 +139,18 @@ impl Database {
     /// with its own memtables and levels. Durable when it returns.
     ///
     /// # Errors
-    /// `AlreadyExists` when the name is taken; `InvalidInput` when name or splits cannot be used; what a `Sync` write
-    /// can give.
+    /// `AlreadyExists` if the name is taken; `InvalidInput` if name or splits cannot be used; the errors of a `Sync`
+    /// write.
     pub fn create_keyspace(&self, name: &str, splits: &[&[u8]]) -> Result<Keyspace> {
         let keyspace = self.engine.create_keyspace(name, splits, KeyspaceKind::Ordered)?;
         Ok(Keyspace::new(Arc::clone(&self.engine), keyspace))
     }
 
-    /// Drops a keyspace and everything in it. Durable when it returns; its handles then get `NoKeyspace`; its space is
-    /// given back by the background.
+    /// Drops a keyspace and everything in it. Durable when it returns. Calls on its handles then get `NoKeyspace`. The
+    /// background gives its space back.
     ///
     /// # Errors
-    /// `NoKeyspace`; what a `Sync` write can give.
+    /// `NoKeyspace`; the errors of a `Sync` write.
     pub fn drop_keyspace(&self, name: &str) -> Result<()> {
         self.engine.drop_keyspace(name)
     }
@@ -173,18 +173,17 @@ impl Database {
         Snapshot::new(Arc::clone(&self.engine))
     }
 
-    /// Returns once everything that was visible at the call is durable: no power cut can take it.
+    /// Makes everything durable that was visible at the call: no power cut can lose it.
     ///
     /// # Errors
-    /// `Poisoned` when that can no longer be promised; `Closed`.
+    /// `Poisoned` if this cannot be promised; `Closed`.
     pub fn persist(&self) -> Result<()> {
         let writable = self.engine.writable()?;
         writable.health.check()?;
         writable.log.sync(writable.log.published().position)
     }
 
-    /// A ticket for everything that is visible now. It says when [`Database::persist`], called now, would return, and
-    /// no thread has to wait for it.
+    /// Returns a ticket for everything that is visible now. It tells when that is durable, and needs no waiting thread.
     ///
     /// # Errors
     /// `Poisoned`, `Closed`.
@@ -194,19 +193,19 @@ impl Database {
         Ok(CommitTicket::new(&writable.log, writable.log.published().position))
     }
 
-    /// Writes all memtables to tables and waits until they are in use. Never needed for durability.
+    /// Writes all memtables to tables, and waits until readers use these. Durability does not need it.
     ///
     /// # Errors
-    /// What keeps the flush from being done, e.g. `NoSpace`; it is still tried again later.
+    /// The error that stops the flush, e.g. `NoSpace`; the background tries again later.
     pub fn flush(&self) -> Result<()> {
         self.engine.writable()?.flush()
     }
 
-    /// Merges what each partition has in the fast tier to tables that do not overlap, whatever the cost models say, and
-    /// waits for it (PMB-7). Reads and ranges that follow look into fewer tables. Memtables are not flushed for it.
+    /// Merges each partition's tables in the fast tier to tables that do not overlap, independently of the cost models,
+    /// and waits for it (PMB-7). Later reads and ranges look into fewer tables. Memtables are not flushed.
     ///
     /// # Errors
-    /// What keeps a merge from being done; it is still tried again later, as long as somebody waits.
+    /// The error that stops a merge; it is tried again later, as long as a caller waits.
     pub fn compact_fast_tier(&self) -> Result<()> {
         self.engine.writable()?.compact_fast_tier()
     }
@@ -214,28 +213,28 @@ impl Database {
     /// Waits until no compaction runs or is wanted.
     ///
     /// # Errors
-    /// What keeps a compaction from being done; it is still tried again later.
+    /// The error that stops a compaction; the background tries again later.
     pub fn wait_for_compactions(&self) -> Result<()> {
         self.engine.writable()?.wait_for_compactions()
     }
 
-    /// Flushes, and compacts until little of what was overwritten or removed takes space: of a partition of up to
-    /// 256 MiB at most a tenth, of a larger one what the compaction policy leaves. A database that nobody has written
-    /// to for ten seconds does the same by itself, and more (`docs/space.md`). [`Database::settle`] then has the files
-    /// removed.
+    /// Flushes, and compacts until overwritten and removed entries take little space: at most about a tenth of a
+    /// partition of up to 256 MiB, and in a larger one what the compaction policy leaves. A database without writes for
+    /// ten seconds does the same by itself, and more (`docs/space.md`). A following [`Database::settle`] removes the
+    /// files.
     ///
     /// # Errors
-    /// What keeps a flush or compaction from being done; it is still tried again later.
+    /// The error that stops a flush or compaction; the background tries again later.
     pub fn tidy(&self) -> Result<()> {
         self.engine.writable()?.tidy()
     }
 
-    /// Waits until every table that is in use is durable, and so is the manifest that names it: then no power cut can
-    /// make an open go back to what they replaced, which may go. Begins a settle round at once. Never needed for the
-    /// durability of writes: that is [`Database::persist`].
+    /// Begins a settle round at once, and waits until every table in use is durable, and the manifest that names it.
+    /// Then no crash needs the replaced files, and they are removed. The durability of writes does not need it: for
+    /// that there is [`Database::persist`].
     ///
     /// # Errors
-    /// `NoSpace` when the manifest cannot grow: it may be tried again; `Poisoned`, `Closed`.
+    /// `NoSpace` if the manifest cannot grow: try again later; `Poisoned`, `Closed`.
     pub fn settle(&self) -> Result<()> {
         self.engine.writable()?.lineage.settle()
     }
@@ -245,8 +244,8 @@ impl Database {
     /// parents are created; after an error nothing of it is left.
     ///
     /// # Errors
-    /// `AlreadyExists` when `path` exists and is not empty; `InvalidInput` when it lies in the directory of the
-    /// database itself; `NoSpace`, `Io`, `Poisoned`, `Closed`.
+    /// `AlreadyExists` if `path` exists and is not empty; `InvalidInput` if it lies in the directory of the database
+    /// itself; `NoSpace`, `Io`, `Poisoned`, `Closed`.
     pub fn checkpoint(&self, path: impl AsRef<Path>) -> Result<()> {
         self.engine.checkpoint(path.as_ref())
     }
@@ -262,13 +261,13 @@ impl Database {
     }
 
     /// The changes that [`crate::DamagePolicy::PointInTime`] dropped when this database was opened, in words; empty if
-    /// there are none. It includes what an earlier open dropped if that was cut off before it could tell, whatever the
-    /// policy of this one.
+    /// there are none. If an earlier open was cut off before it returned, its changes are included, whatever the policy
+    /// of this one.
     pub fn dropped_by_recovery(&self) -> &[String] {
         &self.engine.dropped
     }
 
-    /// The levels of every partition, drawn: for people, and for tests that compare drawings.
+    /// A drawing of the levels of every partition, for people, and for tests that compare drawings.
     pub fn draw_levels(&self) -> String {
         let mut drawing = String::new();
         for keyspace in self.engine.keyspaces().of_kind::<OrderedKeyspace>() {
@@ -284,17 +283,17 @@ impl Database {
         drawing
     }
 
-    /// Closes the database: all handles get `Closed` from now on ([`Database::keyspaces`], [`Database::statistics`] and
-    /// [`Database::draw_levels`] still answer from memory). What was published is durable when it returns.
-    /// Dropping the last handle does the same without telling of errors.
+    /// Closes the database. All published writes are durable when it returns. Later calls on its handles get `Closed`
+    /// ([`Database::keyspaces`], [`Database::statistics`] and [`Database::draw_levels`] still answer from memory).
+    /// Dropping the last handle does the same, without reporting errors.
     ///
     /// # Errors
-    /// What kept the close from being clean; the next open recovers what was promised all the same.
+    /// The error that kept the close from being clean; the next open recovers all promised writes.
     pub fn close(self) -> Result<()> {
         self.engine.close()
     }
 
-    /// The durability that writes have when they do not say.
+    /// The durability of writes without one of their own.
     pub fn durability(&self) -> Durability {
         self.engine.options.durability
     }

@@ -8,14 +8,14 @@ use crate::runtime::{self, BackgroundError, BackgroundWork, Environment};
 use std::fmt;
 use std::time::Duration;
 
-/// How a database does, as of the call. A sound one takes writes and has nothing that fails.
+/// The health of a database, as of the call. A sound database takes writes, and no background work fails.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Health {
     /// Why writes are refused until the next open, if they are: [`Error::Poisoned`], or [`Error::Closed`].
     pub writes_refused: Option<Error>,
-    /// Background work that fails at present, what fails longest first. It is tried again; while it fails, writers get
-    /// its error only where they would have to wait for it.
+    /// Background work that fails at present, the longest failing first. It is tried again. Writers get its error only
+    /// where they would have to wait for it.
     pub failing: Vec<BackgroundFailure>,
     /// The last failure of background work since the open, whether or not it has ended.
     pub last_failure: Option<BackgroundFailure>,
@@ -31,14 +31,14 @@ pub struct BackgroundFailure {
     pub partition: Option<(String, u64)>,
     /// The latest failure.
     pub error: Error,
-    /// Failures since it was last done.
+    /// The number of failures since the latest success.
     pub times: u64,
-    /// How long ago the first of these was.
+    /// The time since the first of these failures.
     pub since: Duration,
-    /// How long ago the latest was.
+    /// The time since the latest failure.
     pub last: Duration,
-    /// When it is tried again at the latest; sooner where the disk was full and files go, or when somebody asks for it
-    /// ([`crate::Database::flush`], [`crate::Database::wait_for_compactions`]). `None`: only when it is asked for.
+    /// The time until the next try. The work is tried sooner if files go from a full disk, or if a caller requests it
+    /// ([`crate::Database::flush`], [`crate::Database::wait_for_compactions`]). `None`: only on request.
     pub retry_in: Option<Duration>,
 }
 

@@ -117,7 +117,7 @@ impl Keyspace {
         self.write(key, options.into(), |keyspace| Operation::Put { keyspace, key, value })
     }
 
-    /// Removes `key`; nothing happens when it is not there.
+    /// Removes `key`, if it is there.
     ///
     /// # Errors
     /// As for [`Keyspace::insert`].
@@ -174,10 +174,9 @@ impl Keyspace {
         })
     }
 
-    /// Removes every entry, durably when it returns, at a cost that does not depend on how many there are. What is
-    /// written while it runs comes before it or after it, as everywhere; snapshots and ranges that were taken before
-    /// still see what they saw. The background gives the space back once nobody reads it. The keyspace has the
-    /// partitions again that it was created with.
+    /// Removes every entry, durably when it returns, at a cost that does not depend on their number. A concurrent write
+    /// comes before or after it, as everywhere. Earlier snapshots and ranges still see the entries. The background
+    /// gives the space back when no reader needs it. The keyspace has the partitions again that it was created with.
     ///
     /// ```
     /// # fn main() -> thalweg::Result<()> {
@@ -195,7 +194,7 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// `NoKeyspace` after a drop; what a `Sync` write can give.
+    /// `NoKeyspace` after a drop; the errors of a `Sync` write.
     pub fn clear(&self) -> Result<()> {
         self.write_clear().map(drop)
     }

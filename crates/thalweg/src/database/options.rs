@@ -18,21 +18,20 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// When a write returns.
+/// The durability of a write when it returns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Durability {
-    /// When it is published: it survives the death of the process at once, and a power cut once the log was synced,
-    /// at most `log_sync_interval` later (and the sync's own time).
+    /// The write survives the death of the process, and a power cut once the log is synced: at most
+    /// `log_sync_interval` and one sync later.
     #[default]
     Buffered,
-    /// When it survives a power cut.
+    /// The write survives a power cut.
     Sync,
 }
 
-/// How one write is made, where it is not made as the database does by default.
+/// The options of one write. An option that is not set has the database's default.
 ///
-/// An option that is not set is as the database was opened with. Every call that takes options takes a [`Durability`]
-/// in their place too.
+/// Every call that takes options takes a [`Durability`] in their place too.
 ///
 /// ```
 /// use thalweg::{Durability, WriteOptions};
@@ -54,25 +53,25 @@ pub struct WriteOptions {
 }
 
 impl WriteOptions {
-    /// As the database was opened with.
+    /// Options with the database's defaults.
     pub const fn new() -> Self {
         WriteOptions { durability: None, frees_space: false }
     }
 
-    /// When the write returns.
+    /// Sets the durability of the write when it returns.
     #[must_use]
     pub const fn durability(mut self, durability: Durability) -> Self {
         self.durability = Some(durability);
         self
     }
 
-    /// Whether the write frees space in the end, though it also inserts: a batch that removes a file's entry and
-    /// writes its directory's row anew. On a full disk such a batch is accepted as removals are, out of the space that
-    /// is kept for them (`docs/space.md`).
+    /// Declares that the write frees space in the end, though it also inserts: a batch that removes a file's entry and
+    /// rewrites its directory's row, for example. On a full disk such a batch is accepted like a removal, from the
+    /// space that is kept for removals (`docs/space.md`).
     ///
-    /// This holds only for a batch that removes something and has at most 80 KiB ([`WriteBatch::bytes`]). For any other
-    /// write it changes nothing: removals alone need no permission, and inserts alone get `NoSpace`. Do not say it of
-    /// batches that insert more than they remove: when the kept space is used up, compactions cannot free any.
+    /// It has an effect only for a batch that removes something and has at most 80 KiB ([`WriteBatch::bytes`]).
+    /// Removals alone need no permission, and inserts alone get `NoSpace`. Do not set it for batches that insert more
+    /// than they remove: when the kept space is used up, compactions cannot free any.
     ///
     /// [`WriteBatch::bytes`]: crate::WriteBatch::bytes
     ///
@@ -105,7 +104,7 @@ impl From<Durability> for WriteOptions {
 
 /// The shape in which the levels of a keyspace are kept, with its gains and costs: `docs/leveled.md`, `docs/vlsm.md`.
 ///
-/// A database may be opened with another policy each time: each takes over the levels that another has left.
+/// Each open may choose another policy: it continues with the levels that it finds.
 ///
 /// ```
 /// use thalweg::{CompactionPolicy, Database};

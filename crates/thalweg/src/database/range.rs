@@ -19,8 +19,8 @@ pub type Entry = (Slice, Slice);
 
 /// Entries of a keyspace in key order as of one moment; double-ended. After an error it ends.
 ///
-/// While it lives it keeps its state readable and the tables it reads on disk. Once tables that only readers have take
-/// more than a tenth of a fast tier, it lets go of those that it has when it is asked for the next entry.
+/// While it lives, its state stays readable and its tables stay on disk. If tables that only readers hold take more
+/// than a tenth of a fast tier, the next step of the range releases its replaced ones.
 ///
 /// Every item is a `Result`. [`Iterator::count`] counts an error as an entry; [`Range::try_count`] does not.
 ///
@@ -100,9 +100,9 @@ impl Range {
         Values(self)
     }
 
-    /// Skips what is below `key`: the front goes on with the first entry at or above it. It only goes on: to a key that
-    /// the front has passed it does nothing, and what it skips is gone from the range. Costs what a new range costs,
-    /// but sees the same moment.
+    /// Moves the front to the first entry at or above `key`. It only moves forward: if the front has passed `key`,
+    /// nothing happens, and skipped entries are gone from the range. It costs as much as a new range, but sees the same
+    /// moment.
     pub fn seek(&mut self, key: impl AsRef<[u8]>) {
         let key = key.as_ref();
         while self.parts.front().is_some_and(|part| part.ends_before(key)) {
@@ -115,7 +115,7 @@ impl Range {
         }
     }
 
-    /// As [`Range::seek`], for the back: it goes on with the last entry at or below `key`.
+    /// As [`Range::seek`], for the back: moves it to the last entry at or below `key`.
     pub fn seek_back(&mut self, key: impl AsRef<[u8]>) {
         let key = key.as_ref();
         while self.parts.back().is_some_and(|part| part.begins_after(key)) {
@@ -128,7 +128,7 @@ impl Range {
         }
     }
 
-    /// How many entries are left, all of which it reads.
+    /// Reads all entries that are left, and returns their number.
     ///
     /// # Errors
     /// The error that ends the range.

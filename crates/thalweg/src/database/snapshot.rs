@@ -14,7 +14,8 @@ use crate::ordered::cursor::Bounds;
 use std::fmt;
 use std::sync::Arc;
 
-/// All keyspaces as they were at one moment. Cloning is cheap. While it lives, compactions keep what it can see.
+/// All keyspaces as they were at one moment. Cloning is cheap. While it lives, compactions keep the versions that it
+/// sees.
 ///
 /// ```
 /// # fn main() -> thalweg::Result<()> {
@@ -94,7 +95,7 @@ impl Snapshot {
         self.entries(keyspace, Bounds::prefix(prefix.as_ref()))
     }
 
-    /// One keyspace as it was at that moment: what code reads that takes any [`Readable`].
+    /// One keyspace as it was at that moment, for code that takes any [`Readable`].
     pub fn keyspace(&self, keyspace: &Keyspace) -> SnapshotKeyspace {
         SnapshotKeyspace { snapshot: self.clone(), keyspace: keyspace.clone() }
     }

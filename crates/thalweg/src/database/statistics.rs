@@ -55,7 +55,7 @@ pub struct Statistics {
     pub manifest_syncs: u64,
     /// Syncs of directories.
     pub directory_syncs: u64,
-    /// How long all these syncs took, in nanoseconds.
+    /// The sum of the times of all these syncs, in nanoseconds.
     pub syncs_ns: u64,
     /// Syncs that a foreground call, a flush or a compaction waited for.
     pub syncs_waited_for: u64,
@@ -63,38 +63,39 @@ pub struct Statistics {
     pub cache_hits: u64,
     /// Table blocks read from a file.
     pub cache_misses: u64,
-    /// Those of them that were copied from a mapping of their file, without a system call.
+    /// Misses that were copied from a mapping of their file, without a system call.
     pub mapped_reads: u64,
-    /// Those of them that were read past the page cache, because it had dropped their blocks.
+    /// Misses that were read past the page cache, because it had dropped their blocks.
     pub direct_reads: u64,
-    /// Those that `multi_get` and readers handed to the kernel together with others (io_uring).
+    /// Misses that `multi_get` and readers handed to the kernel together with others (io_uring).
     pub overlapped_reads: u64,
     /// Point reads of a table that checked its filter.
     pub filter_checks: u64,
-    /// Those that the filter excluded.
+    /// Filter checks that excluded the key.
     pub filter_negatives: u64,
-    /// Bytes of replaced tables on disk: their edit is not settled, a reader has them, or their removal takes time.
+    /// Bytes of replaced tables on disk: their edit is not settled, a reader holds them, or their removal takes time.
     pub retained_bytes: u64,
-    /// Changes of the set of live files that a power cut could still undo; what they replace is kept until then.
+    /// Changes of the set of live files that a power cut can still undo. The files that they replace are kept until
+    /// they are settled.
     pub unsettled_edits: u64,
-    /// For how long the oldest of these has not been settled, in milliseconds; 0 when there is none.
+    /// The age of the oldest unsettled edit in milliseconds; 0 if there is none.
     pub settle_lag_ms: u64,
     /// Settle rounds.
     pub settle_rounds: u64,
-    /// Those that did not wait for their interval, because replaced tables took too much space.
+    /// Settle rounds that did not wait for their interval, because replaced tables took too much space.
     pub settle_rounds_for_space: u64,
     /// Bytes of log segments in use.
     pub log_backlog_bytes: u64,
     /// Bytes of all memtables, active and sealed.
     pub memtable_bytes: u64,
-    /// Bytes of memory that the database is to keep to ([`crate::Builder::memory_budget`]).
+    /// The memory budget of the database in bytes ([`crate::Builder::memory_budget`]).
     pub memory_budget_bytes: u64,
-    /// Bytes of it that memtables have, as they were allocated.
+    /// The part of memtables, as they were allocated.
     pub memtable_memory_bytes: u64,
-    /// Bytes of it that cached blocks have, and blocks of new tables that will be cached.
+    /// The part of cached blocks, and of blocks of new tables that will be cached.
     pub cached_bytes: u64,
-    /// Bytes of it that filters and indexes of open tables have, and the indexes of directory keyspaces. What the
-    /// tables of a fast tier in memory take beyond its capacity counts here, too.
+    /// The part of filters and indexes of open tables, and of indexes of directory keyspaces. Memory that the tables of
+    /// a fast tier in memory take beyond its capacity counts here, too.
     pub index_memory_bytes: u64,
     /// Table writes that waited because the device had `io_depth` operations already.
     pub gate_waits: u64,
@@ -103,11 +104,11 @@ pub struct Statistics {
     /// The time in which writers were slowed down, by the room that was scarcest.
     pub paced: PacingStatistics,
     /// Nanoseconds in which a writer was slowed down although a compaction worker waited and the device had fewer than
-    /// `io_depth` operations: what more or better scheduled compactions might have used. Judged when a delay begins,
-    /// and counted for each writer.
+    /// `io_depth` operations: more compactions at once might have used them. Decided when a delay begins, and counted
+    /// for each writer.
     pub paced_while_idle_ns: u64,
-    /// Nanoseconds for which compactions rested, because nobody waited for them and reads would wait behind them
-    /// (`docs/pacing.md`, "Compactions do not hurry"). Counted for each compaction.
+    /// Nanoseconds for which compactions rested while nobody waited for them, so that reads wait less
+    /// (`docs/pacing.md`). Counted for each compaction.
     pub compactions_rested_ns: u64,
     /// Reads of compactions, of up to 256 KiB each: how long each took at the device, or in the page cache.
     pub background_reads: DurationStatistics,
@@ -121,19 +122,19 @@ pub struct Statistics {
     pub tables_written_direct: u64,
     /// Tables written since the open through the page cache, chosen or because direct I/O was refused.
     pub tables_written_cached: u64,
-    /// Those of them that go to the device only with the settle round that finds them in use.
+    /// Cached tables whose write-back waits for the settle round that finds them in use.
     pub tables_written_late: u64,
-    /// Those of these that a round found replaced. No round writes them to the device, though the kernel may have.
+    /// Late tables that a round found replaced. No round writes them to the device, though the kernel may have.
     pub tables_never_written: u64,
     /// Whether direct I/O is possible: `false` once the file system has refused it for a table.
     pub direct_io: bool,
     /// Why `io_uring` or `direct_io` is off, or reads of `multi_get` do not overlap through a ring, in words.
     pub io_notes: Vec<String>,
-    /// Tables that vLSM cut for level 1 and that lay over no more of level 2 than they should.
+    /// Good tables of vLSM's level 1: those whose overlap with level 2 is within the limit.
     pub tables_good: u64,
-    /// Those that lay over more.
+    /// Poor tables of vLSM's level 1: those with more overlap.
     pub tables_poor: u64,
-    /// Those of the latter that had to be merged into level 2 all the same, because there was none of the former.
+    /// Poor tables that were merged into level 2 because there was no good one.
     pub picks_poor: u64,
     /// The chains of compactions that memtables waited for.
     pub chains: ChainStatistics,
@@ -147,13 +148,13 @@ pub struct Statistics {
     pub keyspaces: Vec<KeyspaceStatistics>,
 }
 
-/// How long something took, each time.
+/// The durations of an operation.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct DurationStatistics {
-    /// How often.
+    /// The number of operations.
     pub count: u64,
-    /// In all, in nanoseconds.
+    /// The sum of their durations.
     pub total_ns: u64,
     /// The median; at most 6 % too much, as is P99.
     pub p50_ns: u64,
@@ -237,8 +238,8 @@ impl PacingStatistics {
 }
 
 impl Statistics {
-    /// Bytes of log (and its preparation), tables and manifest for each byte that callers wrote. 0 before the first. It
-    /// counts [`Statistics::tables_never_written`], too, which the device never got.
+    /// Bytes written to log (with its preparation), tables and manifest for each byte that callers wrote; 0 before the
+    /// first write. Includes [`Statistics::tables_never_written`], which the device never got.
     pub fn write_amplification(&self) -> f64 {
         let written = self.log_written_bytes
             + self.log_prepared_bytes

@@ -11,7 +11,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Weak};
 use std::task::{Context, Poll, Waker};
 
-/// Says when a write, and every write that was visible before it, is durable: no power cut can take it.
+/// A ticket of a write: it tells when the write, and every write visible before it, is durable.
 ///
 /// [`WriteBatch::commit_ticket`](crate::WriteBatch::commit_ticket) and [`Database::ticket`](crate::Database::ticket)
 /// give one. A ticket costs nothing until it is waited for. [`CommitTicket::wait`], [`CommitTicket::on_durable`] and
@@ -70,7 +70,7 @@ impl CommitTicket {
     /// Waits until the write is durable, as a `Sync` write waits: for two syncs of the log at most.
     ///
     /// # Errors
-    /// `Poisoned` when that can no longer be promised.
+    /// `Poisoned` if that cannot be promised.
     pub fn wait(&self) -> Result<()> {
         match self.log.upgrade() {
             Some(log) => log.sync(self.position),
@@ -79,11 +79,11 @@ impl CommitTicket {
         }
     }
 
-    /// Calls `callback` once: with `Ok` when the write is durable, or with `Poisoned` when that can no longer be
-    /// promised. A sync is caused at once; the call comes after two syncs of the log at most.
+    /// Calls `callback` once: with `Ok` when the write is durable, or with `Poisoned` if that cannot be promised. It
+    /// causes a sync at once; the call comes after at most two syncs of the log.
     ///
     /// If the answer is known already, the calling thread calls `callback` before this returns. Otherwise a background
-    /// thread of the database calls it, in the order of the tickets; at the latest the close does.
+    /// thread of the database calls it, in the order of the tickets, at the latest at the close.
     ///
     /// The background thread also syncs the log for others. So `callback` must not block, and must not call anything
     /// that may wait: no write, no `persist`, no [`CommitTicket::wait`]. It must not drop the last handle of the

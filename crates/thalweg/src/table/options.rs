@@ -15,13 +15,12 @@ pub enum Compression {
 #[non_exhaustive]
 pub enum TableWrites {
     /// Through it, if tables are being read, or have at most eight times the bytes that the machine and the process's
-    /// control groups leave for files. Otherwise past it (direct I/O). Some tables of the upper levels are not written
-    /// to the device before a settle round needs them there. Packs of a directory keyspace go through it while all
-    /// tables of the database fit into those bytes.
+    /// control groups leave for files. Otherwise past it (direct I/O). The write-back of some tables of the upper
+    /// levels waits for a settle round. Packs of a directory keyspace go through the page cache while all tables of the
+    /// database fit into those bytes.
     #[default]
     Automatic,
-    /// Through it. What was written is in memory, as far as there is room, and reads of it need not wait for the
-    /// device.
+    /// Through it. As far as there is room, new tables are in memory, and reads of them need not wait for the device.
     PageCache,
     /// Past it. Writing costs less processor time, and leaves the page cache to other files.
     Direct,
