@@ -16,22 +16,22 @@ pub enum Error {
         /// The engine's message.
         message: String,
     },
-    /// A file, a process or a control group.
+    /// A file, a process or a control group failed.
     Io {
         /// The attempt that failed, with the path: `write results.json`.
         what: String,
         /// The system's error.
         source: io::Error,
     },
-    /// The command was given something that does not make sense: exit code 2.
+    /// The command's arguments do not make sense: exit code 2.
     Usage(String),
-    /// Anything else, in a sentence.
+    /// Any other error, as a sentence.
     Said(String),
-    /// The reason is printed already: the exit code. 130 and 143: stopped by a signal.
+    /// The command exits with this code and has already printed the reason. 130 and 143: stopped by a signal.
     Exit(u8),
 }
 
-/// The result of what may fail here.
+/// The result of a fallible function of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
 /// The exit code of a command that failed and has printed why.
@@ -43,12 +43,12 @@ impl Error {
         Error::Engine { engine: engine.to_owned(), operation, message: message.to_string() }
     }
 
-    /// The system's refusal; `what` with the path: `write results.json`.
+    /// The system's refusal; `what` is the attempt with the path: `write results.json`.
     pub fn io(what: impl Into<String>, source: io::Error) -> Error {
         Error::Io { what: what.into(), source }
     }
 
-    /// The failure of a path that the user gave: `Usage` if another path would do, else `Io`.
+    /// The failure of a path that the user gave: `Usage` if another path would do, otherwise `Io`.
     pub fn of_path(what: String, error: io::Error) -> Error {
         use io::ErrorKind::{
             InvalidFilename, IsADirectory, NotADirectory, NotFound, PermissionDenied, ReadOnlyFilesystem,

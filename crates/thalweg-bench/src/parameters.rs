@@ -1,7 +1,7 @@
-//! [`Parameters`]: everything that says what is run, from a preset, a TOML file and the command line.
+//! [`Parameters`]: all parameters of a run, from a preset, a TOML file and the command line.
 //!
-//! `scale` multiplies how much is done, and, with `scale_settings`, how large the engines' parts are; neither becomes
-//! so small by it that nothing is left to measure.
+//! `scale` multiplies the numbers of records and operations, and, with `scale_settings`, the sizes of the engines'
+//! parts. Lower bounds keep enough of each to measure.
 
 use crate::settings::Settings;
 use serde::{Deserialize, Serialize};
@@ -37,7 +37,7 @@ pub struct Parameters {
     pub workloads: Vec<String>,
     /// The engines, interleaved; a variant with other settings as `--engines` names it: `thalweg:backend=none`.
     pub engines: Vec<String>,
-    /// How often all of it is done.
+    /// How often all workloads are run.
     pub rounds: u32,
     /// Records that a load writes.
     pub records: Option<u64>,
@@ -55,9 +55,9 @@ pub struct Parameters {
     pub directory_entries: Option<u64>,
     /// Entries written at once by fills.
     pub batch: u32,
-    /// Which keys are taken, where the workload leaves it open.
+    /// Which keys are taken, if the workload leaves this open.
     pub distribution: Option<Distribution>,
-    /// Entries of the longest scan, where the workload leaves it open.
+    /// Entries of the longest scan, if the workload leaves this open.
     pub scan_entries_max: Option<u32>,
     /// Shares of operations that replace the workload's own, in percent or any unit: `get = 50`, `put = 50`.
     pub mix: std::collections::BTreeMap<String, f64>,
@@ -84,11 +84,11 @@ pub struct Parameters {
     pub memory_limit: Option<u64>,
     /// Touch memory, and fill the control group's page cache, before the clock starts.
     pub warm: bool,
-    /// Seconds that a step which is no load runs before it is measured, if `warm`: caches fill, and memory that the
-    /// engine has not touched yet is brought in.
+    /// Seconds that a step which is no load runs before it is measured, if `warm`. Caches fill, and the kernel provides
+    /// memory that the engine has not touched yet.
     pub ramp_seconds: f64,
-    /// Seconds that an engine is left alone after it was drained, before its bytes and space are looked at: what it
-    /// does by itself while it is idle counts, too.
+    /// Seconds that an engine is left alone after it was drained, before its bytes and space are measured: its own work
+    /// while it is idle counts, too.
     pub rest_seconds: f64,
     /// Seed of all that is random; round r uses seed + r.
     pub seed: u64,
@@ -134,9 +134,9 @@ impl Default for Parameters {
 
 /// Scaling makes no fewer records or operations than this, unless fewer were requested.
 const SCALED_COUNT_MIN: u64 = 1000;
-/// Scaling makes memtables, tables and caches no smaller than this, unless they were.
+/// Scaling reduces memtables, tables and caches to no less than this, unless they were smaller before.
 const SCALED_SIZE_MIN: u64 = 1 << 20;
-/// Scaling makes level 1 no smaller than this, unless it was: a few of the smallest tables.
+/// Scaling reduces level 1 to no less than this, a few of the smallest tables, unless it was smaller before.
 const SCALED_LEVEL_MIN: u64 = 4 << 20;
 
 impl Parameters {
@@ -145,13 +145,13 @@ impl Parameters {
         scaled(count, self.scale, SCALED_COUNT_MIN)
     }
 
-    /// The settings that engines are opened with: those of the tuning filled in, and, with `scale_settings`, the
-    /// sizes of memtable, table and cache (at least 1 MiB), and of level 1 and fast tier (at least 4 MiB), multiplied
-    /// by the scale. What is left to the engine's own default otherwise stays so.
+    /// The settings that engines are opened with, including those of the tuning. With `scale_settings`, the sizes of
+    /// memtable, table and cache (at least 1 MiB), and of level 1, fast tier and its log (at least 4 MiB), are
+    /// multiplied by the scale. Without `scale_settings`, settings left to the engine's own default stay open.
     pub fn engine_settings(&self) -> Settings {
         let mut settings = self.settings.resolved();
         if self.scale_settings {
-            // Thalweg's defaults too, which are scaled only as numbers.
+            // Thalweg's defaults are filled in too: only numbers can be scaled.
             settings = settings.alike(None);
             let scale = |size: &mut Option<u64>, least: u64| *size = size.map(|size| scaled(size, self.scale, least));
             scale(&mut settings.memtable_bytes, SCALED_SIZE_MIN);
@@ -167,7 +167,7 @@ impl Parameters {
 
 /// `n` times `scale`, not less than the smaller of `n` and `least`.
 fn scaled(n: u64, scale: f64, least: u64) -> u64 {
-    // A float holds every count there is to run exactly, and the cast saturates.
+    // A float represents every realistic count exactly, and the cast saturates.
     ((n as f64 * scale).round() as u64).max(n.min(least))
 }
 

@@ -1,8 +1,9 @@
 //! [`Plan`]: the steps of the parameters, with the loads that they need.
 //!
-//! The steps of a round share one database, in order. A load begins with an empty one. Before a workload that needs
-//! data of another kind than there is, or more of it, its load is put in as a *preparation*. With rates, or a search
-//! and percentages, a workload becomes several steps; a load among them begins anew for each.
+//! The steps of a round share one database, in order. A load begins with an empty database. If the database has another
+//! kind of data than a workload needs, or less of it, the plan inserts the workload's load before it, as a
+//! *preparation*. With rates, or a search and percentages, a workload becomes several steps; a load begins with an
+//! empty database in each of them.
 
 use crate::driver::RATE_MAX;
 use crate::error::{Error, Result};
@@ -11,29 +12,29 @@ use crate::workload::{self, DatasetKind, Definition};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// A rest after each step may take an hour.
+/// The greatest number of seconds of the rest after each step: an hour.
 const REST_SECONDS_MAX: f64 = 3600.0;
 
 /// The steps of one round of one engine.
 pub struct Plan {
-    /// In order.
+    /// The steps, in order.
     pub steps: Vec<Step>,
 }
 
-/// A workload run once (or, for [`Pace::Search`], until the rate is found).
+/// One run of a workload (or, for [`Pace::Search`], several runs until the rate is found).
 #[derive(Clone)]
 pub struct Step {
     /// The workload.
     pub workload: &'static Definition,
-    /// It is not requested, but loads what a requested step needs.
+    /// Whether the step was not requested, but loads the data that a requested step needs.
     pub preparation: bool,
-    /// It begins with an empty database.
+    /// Whether the step begins with an empty database.
     pub fresh: bool,
     /// Records of the dataset.
     pub records: u64,
     /// How operations follow each other.
     pub pace: Pace,
-    /// When it ends.
+    /// When the step ends.
     pub limit: Limit,
 }
 
@@ -47,9 +48,9 @@ pub enum Pace {
     Open {
         /// Operations a second.
         rate: f64,
-        /// How they arrive.
+        /// How operations arrive.
         arrival: Arrival,
-        /// The percentage of the sustained rate that this is, if it was chosen so.
+        /// The percentage of the sustained rate that this rate is, if it was given as a percentage.
         percent: Option<f64>,
     },
     /// Search for the highest rate that the engine sustains.
@@ -59,11 +60,11 @@ pub enum Pace {
         /// Seconds of one probe.
         probe_seconds: f64,
     },
-    /// Open, at a percentage of what the last search found.
+    /// Open, at a percentage of the rate that the last search found.
     OfSustained {
         /// The percentage.
         percent: f64,
-        /// How they arrive.
+        /// How operations arrive.
         arrival: Arrival,
     },
 }
@@ -80,12 +81,12 @@ pub struct Limit {
 impl Plan {
     /// The steps for these parameters.
     ///
-    /// The given operations or seconds end a step that is no load. If neither is given, the workload's time ends it,
-    /// and its operations only where it has no time or is bounded. A load ends with its last record and has no other
-    /// limit.
+    /// The given operations or seconds end a step that is no load. If neither is given, the workload's default time
+    /// ends the step; its default operations end it only if it has no time or is bounded. A load ends with its last
+    /// record and has no other limit.
     ///
     /// # Errors
-    /// `Usage` for a workload that there is not, or parameters that make no sense together.
+    /// `Usage` for an unknown workload, or parameters that make no sense together.
     pub fn new(parameters: &Parameters) -> Result<Plan> {
         Plan::of(parameters, &workload::all().collect::<Vec<_>>())
     }
@@ -99,7 +100,7 @@ impl Plan {
         });
         let definitions: Vec<_> = names.map(|name| named(name, catalogue)).collect::<Result<_>>()?;
         let mut plan = Plan { steps: Vec::new() };
-        // What the steps so far leave in the database.
+        // The data in the database after the steps so far.
         let mut there: Option<(DatasetKind, u64)> = None;
         for definition in definitions {
             let wanted = records(parameters, definition);
@@ -134,7 +135,7 @@ impl Plan {
     }
 }
 
-/// Whether it writes the data itself.
+/// Whether the workload writes its data itself.
 pub(crate) fn is_load(definition: &Definition) -> bool {
     definition.load == definition.name
 }
@@ -163,14 +164,14 @@ fn limit(parameters: &Parameters, definition: &Definition, records: u64) -> Limi
         (None, Some(_)) => Limit { operations: Some(default()), seconds: None },
         (None, None) => {
             let seconds = definition.defaults.seconds.and_then(some);
-            // A fast engine would be done before there is anything to see.
+            // With a limit of operations, a fast engine would be done too early to show anything.
             let operations = (seconds.is_none() || definition.defaults.bounded).then(default);
             Limit { operations, seconds }
         }
     }
 }
 
-/// How often, and how, a requested workload is run.
+/// Returns the pace of each run of a requested workload.
 fn paces(parameters: &Parameters) -> Vec<Pace> {
     let arrival = parameters.arrival;
     let mut paces: Vec<Pace> =
@@ -185,7 +186,7 @@ fn paces(parameters: &Parameters) -> Vec<Pace> {
     paces
 }
 
-/// Refuses what makes no sense whatever the workload is.
+/// Refuses parameters that make no sense for any workload.
 fn check(parameters: &Parameters) -> Result<()> {
     let refuse = |text: &str| Err(Error::Usage(text.to_owned()));
     let positive = |x: f64| x.is_finite() && x > 0.0;
@@ -211,7 +212,7 @@ fn check(parameters: &Parameters) -> Result<()> {
     }
 }
 
-/// The workload of that name, or the names that come near it.
+/// Finds the workload of that name. The error lists similar names.
 fn named(name: &str, catalogue: &[&'static Definition]) -> Result<&'static Definition> {
     catalogue.iter().copied().find(|definition| definition.name == name).ok_or_else(|| {
         let all: Vec<&str> = catalogue.iter().map(|definition| definition.name).collect();
@@ -226,7 +227,7 @@ fn is_near(name: &str, other: &str) -> bool {
     other.contains(name) || name.contains(other) || distance(name.as_bytes(), other.as_bytes()) <= 2
 }
 
-/// How many letters must be put in, taken out or exchanged to make `b` of `a`.
+/// Computes how many letters must be inserted, removed or replaced to turn `a` into `b`.
 fn distance(a: &[u8], b: &[u8]) -> usize {
     let mut row: Vec<usize> = (0..=b.len()).collect();
     for (i, x) in a.iter().enumerate() {

@@ -188,7 +188,7 @@ pub struct Settings {
     pub pin_workers: bool,
     /// Tables in level 0 that start a compaction.
     pub level0_trigger: Option<u32>,
-    /// The same while nobody reads; Thalweg alone has it.
+    /// Tables in level 0 that start a compaction while nothing is read; Thalweg alone has this setting.
     pub level0_patience: Option<u32>,
     /// Bytes of level 1.
     pub level1_bytes: Option<u64>,
@@ -200,30 +200,30 @@ pub struct Settings {
     pub fast_tier_bytes: Option<u64>,
     /// The fast tier is in files in the directory of the database, not in memory.
     pub fast_tier_files: bool,
-    /// Bytes of the log that it may pin.
+    /// Bytes of the log that the fast tier may pin.
     pub fast_tier_log_bytes: Option<u64>,
-    /// Which of PM-Blade's techniques it uses.
+    /// Which of PM-Blade's techniques the fast tier uses.
     pub fast_tier_mode: Option<FastTierMode>,
-    /// How its cost models are computed.
+    /// How the cost models of the fast tier are computed.
     pub fast_tier_forms: Option<FastTierForms>,
     /// Which kind of keyspace has the records; Thalweg alone has a choice.
     pub keyspace: Option<Keyspace>,
     /// How a directory keyspace finds an entry.
     pub structures: Option<Structures>,
-    /// Bytes of the paper's hash tables that are kept in memory.
+    /// Memory in bytes for the paper's hash tables.
     pub f_cache_bytes: Option<u64>,
     /// Which shape the levels are kept in; Thalweg alone has a choice. With vLSM the tuning of the papers is VLSM-12's:
-    /// memtables and tables of 8 MiB, of which level 0 passes on each at once.
+    /// memtables and tables of 8 MiB, and level 0 is compacted at each single table.
     pub policy: Option<Policy>,
     /// vLSM: how many times larger level 2 is than level 1 (Φ).
     pub phi: Option<u32>,
     /// vLSM: how overlap is measured.
     pub overlap: Option<Overlap>,
-    /// vLSM: bytes that a level may be too large for a while.
+    /// vLSM: bytes by which a level may be too large for a while.
     pub debt_bytes: Option<u64>,
-    /// Milliseconds between the log's periodic syncs; 0: none. What LevelDB and RocksDB do is 0.
+    /// Milliseconds between the log's periodic syncs; 0: none, as in LevelDB and RocksDB.
     pub log_sync_interval_ms: Option<u64>,
-    /// Whether tables are written and read through the page cache. The papers' RocksDB goes past it.
+    /// Whether tables are written and read through the page cache. The papers' RocksDB bypasses it.
     pub table_io: Option<TableIo>,
     /// How reads, writes and syncs are made; Thalweg alone has a choice.
     pub io: Option<Io>,
@@ -231,7 +231,7 @@ pub struct Settings {
     pub backend: Option<Backend>,
     /// Milliseconds between settle rounds.
     pub settle_interval_ms: Option<u64>,
-    /// Microseconds that each sync takes longer, as if the device's flushes did; Thalweg alone has it.
+    /// Microseconds added to each sync, as if the device's flushes took longer; Thalweg alone has this setting.
     pub flush_delay_us: Option<u64>,
     /// Partitions (column families of equal key ranges); `None` or 1: one.
     pub partitions: Option<u32>,
@@ -239,7 +239,7 @@ pub struct Settings {
     pub sync: bool,
 }
 
-/// A flush, and the compactions that Thalweg has workers for on this machine by default.
+/// The number of Thalweg's default background jobs on this machine: one flush, and its compaction workers.
 fn thalwegs_background_jobs() -> u32 {
     let described = thalweg::Database::builder("").described();
     let workers = described.iter().find(|(name, _)| *name == "compaction_workers");
@@ -247,7 +247,7 @@ fn thalwegs_background_jobs() -> u32 {
 }
 
 impl Settings {
-    /// The settings with those of the tuning filled in. What the tuning leaves to Thalweg's own defaults stays open.
+    /// Fills in the settings of the tuning. Settings that the tuning leaves to Thalweg's own defaults stay open.
     pub fn resolved(&self) -> Settings {
         let mut settings = self.clone();
         if settings.tuning == Tuning::Paper {
@@ -270,8 +270,8 @@ impl Settings {
         settings
     }
 
-    /// The settings for an engine that is compared with Thalweg: with [`Tuning::Default`] it gets the sizes, filters
-    /// and jobs that Thalweg has by default, and `codec`, the lightest that it has (`None`: it cannot compress).
+    /// The settings for an engine that is compared with Thalweg. With [`Tuning::Default`] the engine gets Thalweg's
+    /// default sizes, filters and jobs, and `codec`, the lightest codec that it has (`None`: it cannot compress).
     pub fn alike(&self, codec: Option<Compression>) -> Settings {
         let mut settings = self.resolved();
         if settings.tuning == Tuning::Default {

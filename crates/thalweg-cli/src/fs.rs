@@ -21,7 +21,7 @@ pub fn run(command: &FsCommand, output: &mut dyn Write) -> Result<(), Failure> {
 
 fn said(error: &thalweg_fs::Error) -> Failure {
     match error.errno() {
-        // A volume that is not there.
+        // ENOENT: the volume does not exist.
         2 => Failure::NotThere(error.to_string()),
         _ => Failure::Said(error.to_string()),
     }
@@ -33,7 +33,7 @@ fn format(args: &Format, output: &mut dyn Write) -> Result<(), Failure> {
     Ok(writeln!(output, "made a volume in {}", args.volume.display())?)
 }
 
-/// Checks a volume: by its daemon if it is mounted.
+/// Checks a volume; if it is mounted, its daemon does the check.
 fn check(args: &CheckVolume, output: &mut dyn Write) -> Result<(), Failure> {
     let progress = Progress::on_terminal("inode");
     let mut request = if args.json { "check json".to_owned() } else { "check".to_owned() };
@@ -67,8 +67,8 @@ fn has_no_findings(answer: &str) -> Result<bool, Failure> {
     count.map(|count| count == 0).ok_or_else(|| Failure::Said("the daemon's answer is no check".to_owned()))
 }
 
-/// Checks a volume that is not mounted. Returns whether nothing is wrong. Text has each finding at once: a check of a
-/// large volume takes long.
+/// Checks a volume that is not mounted. Returns whether nothing is wrong. As text, each finding is printed at once: a
+/// check of a large volume takes long.
 fn check_here(args: &CheckVolume, progress: &Progress, output: &mut dyn Write) -> Result<bool, Failure> {
     let mut findings = Vec::new();
     let mut written = Ok(());
@@ -89,7 +89,7 @@ fn check_here(args: &CheckVolume, progress: &Progress, output: &mut dyn Write) -
     Ok(report.findings == 0)
 }
 
-/// Prints what the daemon of a mounted volume answers.
+/// Prints the answer of a mounted volume's daemon.
 fn ask(volume: &Path, request: &str, output: &mut dyn Write) -> Result<(), Failure> {
     match thalweg_mount::ask(volume, request) {
         Ok(Some(answer)) => Ok(output.write_all(answer.as_bytes())?),

@@ -31,7 +31,8 @@ const TIDIED_BYTES_MAX: u64 = 512 << 20;
 
 /// The bytes at which a batch is committed.
 const BATCH_BYTES: usize = 1 << 20;
-/// How often committed batches are made durable. After an error that prevents a sync, the import can go on from there.
+/// The interval at which committed batches are made durable. After an error that prevents a sync, the import can
+/// continue from the last durable line.
 const PERSIST_INTERVAL: Duration = Duration::from_secs(1);
 /// How many bad lines are named; further ones are counted.
 const BAD_LINES_NAMED: u64 = 5;
@@ -84,7 +85,7 @@ pub fn run(args: &Import, output: &mut dyn Write) -> Result<(), Failure> {
     };
     let (database, _) = importer.destination.open()?;
     write!(output, "{}", summary.render(&importer.destination.name, &args.target.source.database))?;
-    // The next open does not replay what is in tables.
+    // After this flush, the next open has nothing to replay from the log.
     database.flush().map_err(|error| {
         Failure::Said(format!("all of it is in and durable, in the log; it cannot be put in tables now: {error}"))
     })?;
@@ -332,7 +333,7 @@ impl<'a> Importer<'a> {
     /// Describes what was imported, what of it is durable, and where to go on.
     fn account(&self) -> String {
         if self.destination.opened.is_none() {
-            // It may have been made before the keyspace was refused.
+            // The database may have been created before the keyspace was refused.
             let database = &self.args.target.source.database;
             let made =
                 if database.exists() { String::new() } else { format!(", and {} not created", database.display()) };

@@ -17,7 +17,7 @@ pub fn run(args: &Keyspaces, output: &mut dyn Write) -> Result<(), Failure> {
     for keyspace in keyspaces {
         line.clear();
         spelling.push(keyspace.name.as_bytes(), &mut line);
-        // A name has no tab here: it would be an escape.
+        // A name has no raw tab here: a tab in a name is printed as an escape.
         let kind = if keyspace.directories.is_some() { "\tdirectory" } else { "" };
         writeln!(output, "{line}{kind}")?;
     }
@@ -39,7 +39,7 @@ pub fn drop_keyspace(args: &DropKeyspace, output: &mut dyn Write) -> Result<(), 
     let held = held_by(&database.statistics(), &name)?;
     database.drop_keyspace(&name)?;
     writeln!(output, "dropped keyspace {} with {held}, durable", shown(name.as_bytes()))?;
-    // The keyspace is gone from here on. Its space is given back now if possible, else later.
+    // The keyspace is gone from here on. Its space is freed now if possible, otherwise later.
     if let Err(error) = database.flush().and_then(|()| database.settle()) {
         say(&format!("its space is given back later, because: {error}"));
     }

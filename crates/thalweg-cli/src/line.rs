@@ -17,7 +17,7 @@ pub const NAME_BYTES_MAX: usize = 1 << 10;
 /// The longest value that the engine accepts, in bytes.
 pub const VALUE_BYTES_MAX: usize = 64 << 20;
 
-/// The fields of a JSON line, by default; with the mark of escaped text.
+/// The default fields of a JSON line, and the field that marks escaped text.
 pub const DIRECTORY_FIELD: &str = "directory";
 pub const KEY_FIELD: &str = "key";
 pub const VALUE_FIELD: &str = "value";
@@ -139,7 +139,7 @@ fn json<'a>(
         directory_number(text(name, number)?.as_deref().unwrap_or(number.get()).as_bytes())
     });
     let directory = directory.transpose()?;
-    // What `scan --jsonl` prints.
+    // Whether the fields are those that `scan --jsonl` prints.
     let is_printed = (key_field, value_field) == (KEY_FIELD, VALUE_FIELD);
     let is_known = |name: &str| [DIRECTORY_FIELD, KEY_FIELD, VALUE_FIELD, ESCAPED_FIELD].contains(&name);
     if directory.is_none()
@@ -150,7 +150,7 @@ fn json<'a>(
         return Err("there is a field \"directory\"; lines of a directory keyspace need --directory".into());
     }
     let (key, value) = (field(key_field)?, field(value_field)?);
-    // `scan --jsonl` marks what is not text, and then both are strings.
+    // `scan --jsonl` marks a record that is not text; then both key and value are strings.
     let is_string = |value: &RawValue| value.get().starts_with('"');
     let is_marked = is_printed && is_string(key) && is_string(value);
     let key = match text(key_field, key)? {

@@ -52,7 +52,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The arguments; under the name of a helper of mount(8), those of `thalweg mount`.
+/// The arguments of this command; if it was called as a helper of mount(8), converted to those of `thalweg mount`.
 fn command_line() -> Vec<OsString> {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let name = arguments.first().map(Path::new).and_then(Path::file_name);
@@ -62,8 +62,8 @@ fn command_line() -> Vec<OsString> {
     arguments
 }
 
-/// The arguments of a helper of mount(8), which mean something else than ours: `-s`, `-n` and `-v` ask for nothing
-/// here, `-N` and `-t` come with a value, and with `-f` all is done but the mount.
+/// Converts the arguments of a helper of mount(8), which differ from ours: `-s`, `-n` and `-v` have no effect here,
+/// `-N` and `-t` come with a value, and `-f` means everything except the mount.
 fn arguments_of_helper(arguments: Vec<OsString>) -> Vec<OsString> {
     let mut ours = Vec::new();
     let mut rest = arguments.into_iter();

@@ -1,7 +1,8 @@
 //! `thalweg mount` and `thalweg umount`.
 //!
-//! Without `--foreground` the command starts itself again with it, in a process group of its own, and waits for one
-//! line from it: "mounted". The daemon's standard error goes to `VOLUME/mount.log` from then on; before, to the caller.
+//! Without `--foreground` the command starts itself again with `--foreground`, in a process group of its own, and waits
+//! for one line from this daemon: "mounted". The daemon's standard error goes to `VOLUME/mount.log`. If the mount
+//! fails, the command prints what the daemon wrote there.
 
 use crate::args::{Mount, Umount};
 use crate::report::{Failure, say};
@@ -40,7 +41,7 @@ pub fn run(args: &Mount) -> Result<(), Failure> {
     };
     let signals = obeyed_signals();
     let served = thalweg_mount::mount(&args.volume, &args.directory, &options, &signals, database, || {
-        // Nobody may be reading, which is no reason to end.
+        // The reader may be gone; the daemon continues anyway.
         let mut output = io::stdout();
         let _ = writeln!(output, "{MOUNTED}").and_then(|()| output.flush());
     });
@@ -52,9 +53,9 @@ fn failed(text: &str) -> Failure {
     Failure::Exit(MOUNT_FAILED)
 }
 
-/// Starts the daemon, and returns when it has mounted. What it says until then is its user's to read.
+/// Starts the daemon, and returns when it has mounted. If it fails to mount, prints what it wrote to its log.
 fn start_daemon(args: &Mount) -> Result<(), Failure> {
-    // Before the log is there: `fs format` wants an empty folder.
+    // Checked before the log is created: `fs format` requires an empty folder.
     match Volume::is_in(&args.volume) {
         Ok(true) => {}
         Ok(false) => {
@@ -71,7 +72,7 @@ fn start_daemon(args: &Mount) -> Result<(), Failure> {
     let stop = stop_on_signals()?;
     let spawned = std::env::current_exe().and_then(|program| {
         let mut command = Command::new(program);
-        // This program may have been called by the name of a helper of mount(8).
+        // The name of this program may be that of a helper of mount(8), so the daemon gets the name `thalweg`.
         command.arg0("thalweg").arg("mount").arg(&args.volume).arg(&args.directory).arg("--foreground");
         if !args.options.is_empty() {
             command.arg("-o").arg(args.options.join(","));
@@ -86,7 +87,7 @@ fn start_daemon(args: &Mount) -> Result<(), Failure> {
     if let Some(output) = daemon.stdout.take() {
         thread::spawn(move || {
             let mut line = String::new();
-            // An error is told by the empty line.
+            // After an error the line is empty, which the receiver treats as a failure.
             let _ = BufReader::new(output).read_line(&mut line);
             let _ = sender.send(line);
         });
@@ -96,7 +97,7 @@ fn start_daemon(args: &Mount) -> Result<(), Failure> {
             Ok(line) => break line,
             Err(RecvTimeoutError::Disconnected) => break String::new(),
             Err(RecvTimeoutError::Timeout) if stop.load(Ordering::Relaxed) != 0 => {
-                // It has a process group of its own, so a terminal's Ctrl-C does not reach it.
+                // The daemon has a process group of its own, so a terminal's Ctrl-C does not reach it.
                 thalweg_mount::ask_to_end(daemon.id());
                 let _ = daemon.wait();
                 return Err(stopped_by(&stop));

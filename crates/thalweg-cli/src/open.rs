@@ -15,7 +15,8 @@ use thalweg::{
     ReadOnlyKeyspace,
 };
 
-/// A fast tier that a command opens may hold twice what it holds, and at least this much: four memtables.
+/// The smallest capacity of a fast tier that a command opens: four memtables. Otherwise the capacity is twice its
+/// contents.
 const FAST_TIER_BYTES_MIN: u64 = 256 << 20;
 
 /// Opens a database to read it.
@@ -130,7 +131,7 @@ pub fn existing(database: &Database, name: &str) -> Result<Keyspace, Failure> {
     database.existing_keyspace(name)?.ok_or_else(|| Error::NoKeyspace(name.into()).into())
 }
 
-/// Refuses a path that is no directory, and says what is wrong with it.
+/// Refuses a path that is no directory, with the reason.
 pub fn expect_directory(path: &Path) -> Result<(), Failure> {
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => Ok(()),

@@ -32,8 +32,8 @@ impl Progress {
         Progress { noun, shown, total_bytes, start }
     }
 
-    /// Starts to count things of which there are about as many as [`Progress::update_of`] says. Without a terminal
-    /// nothing is shown.
+    /// Starts to count things of an approximate total, which [`Progress::update_of`] gets. Without a terminal nothing
+    /// is shown.
     pub fn on_terminal(noun: &'static str) -> Progress {
         let shown = if std::io::stderr().is_terminal() { Shown::Bar(bar_of_things()) } else { Shown::Nothing };
         Progress { noun, shown, total_bytes: None, start: Instant::now() }
@@ -44,7 +44,7 @@ impl Progress {
         !matches!(self.shown, Shown::Nothing)
     }
 
-    /// Shows that `number` of about `total` things are done, and what there is to say besides.
+    /// Shows that `number` of about `total` things are done, followed by the text `besides`.
     pub fn update_of(&self, number: u64, total: u64, besides: String) {
         if let Shown::Bar(bar) = &self.shown {
             bar.set_length(total.max(number));

@@ -216,7 +216,8 @@ impl<'a> Remover<'a> {
     }
 
     fn directory(&mut self, files: &DirectoryKeyspace, directory: u64, stop: &Stop) -> Result<(), Ended> {
-        // A listing is of one moment, and compactions keep what it may still show: each batch has one of its own.
+        // A listing shows one moment, and compactions keep the entries that it may still show. So each batch lists
+        // again.
         let mut cursor = 0;
         loop {
             let mut last = None;

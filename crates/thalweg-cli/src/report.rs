@@ -160,7 +160,7 @@ const ENFILE: i32 = 23;
 const EMFILE: i32 = 24;
 const ELOOP: i32 = 40;
 
-/// Returns advice on an error of the system at `path`. `None`: the error says it all.
+/// Returns advice on an error of the system at `path`. `None`: the error itself says enough.
 pub fn io_advice(path: &Path, error: &io::Error) -> Option<Cow<'static, str>> {
     let by_number = match error.raw_os_error() {
         Some(EIO) => Some("the system's log (`dmesg`) says what the disk answered"),

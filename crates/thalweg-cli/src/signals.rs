@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 use thalweg_bench::command::is_ignored;
 
-/// How often a command that waits looks whether it is to stop.
+/// How often a waiting command checks whether it must stop.
 pub const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The number of the signal that asked to stop; 0 before.
@@ -35,14 +35,14 @@ pub fn obeyed_signals() -> Vec<i32> {
     [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|&signal| signal != SIGHUP || !is_ignored(signal)).collect()
 }
 
-/// Runs `work` on a thread of its own and returns its result; `None`: a signal asks to stop, and the thread goes on.
+/// Runs `work` on a thread of its own and returns its result; `None`: a signal asks to stop, and the thread continues.
 ///
 /// # Panics
 /// If `work` panics.
 pub fn unless_stopped<T: Send + 'static>(stop: &Stop, work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (sender, done) = channel();
     let worker = thread::spawn(move || {
-        // After a signal nobody wants the result.
+        // After a signal there is no receiver for the result.
         let _ = sender.send(work());
     });
     loop {

@@ -52,12 +52,13 @@ pub struct LineEnds {
 }
 
 impl LineEnds {
-    /// `verbatim` keeps them.
+    /// `verbatim` keeps these bytes.
     pub fn new(verbatim: bool) -> LineEnds {
         LineEnds { verbatim, reported_returns: false }
     }
 
-    /// Returns line `number` without them; carriage returns only if `has_returns`. Says so, for the first of each.
+    /// Returns line `number` without these bytes; removes carriage returns only if `has_returns`. Reports the first of
+    /// each kind with `say`.
     pub fn trimmed<'l>(&mut self, number: u64, line: &'l [u8], has_returns: bool, say: impl Fn(&str)) -> &'l [u8] {
         if self.verbatim {
             return line;

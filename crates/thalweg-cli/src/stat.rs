@@ -171,7 +171,7 @@ fn render_keyspace(keyspace: &KeyspaceStatistics, paint: &Paint, text: &mut Stri
     }
 }
 
-/// Renders what the memory budget is used for. A database that nobody has open for writing has none.
+/// Renders the use of the memory budget. A database that no process has open for writing has no budget.
 fn render_memory(statistics: &Statistics, paint: &Paint, text: &mut String) {
     if statistics.memory_budget_bytes == 0 {
         return;
@@ -183,7 +183,7 @@ fn render_memory(statistics: &Statistics, paint: &Paint, text: &mut String) {
     fact("filters and indexes", &size(statistics.index_memory_bytes), text);
 }
 
-/// Renders the fast tier, if there is one: what it holds, what was done in it, and why for each partition.
+/// Renders the fast tier, if there is one: its contents, its work, and for each partition the reasons.
 fn render_fast_tier(statistics: &Statistics, paint: &Paint, text: &mut String) {
     let Some(tier) = &statistics.fast_tier else { return };
     heading("fast tier", paint, text);
@@ -275,7 +275,7 @@ fn render_counters(statistics: &Statistics, paint: &Paint, text: &mut String) {
     render_pacing(s, text);
 }
 
-/// Renders what writers were slowed down for.
+/// Renders the reasons for which writers were slowed down.
 fn render_pacing(s: &Statistics, text: &mut String) {
     let paced = s.paced.by_cause().into_iter().filter(|(_, ns)| *ns > 0);
     let paced: Vec<_> = paced.map(|(cause, ns)| format!("{cause} {}", duration(Duration::from_nanos(ns)))).collect();
@@ -318,7 +318,7 @@ fn render_health(statistics: &Statistics, paint: &Paint, text: &mut String) {
     }
 }
 
-/// Renders what the machine refused, if anything.
+/// Renders the machine's refusals, if there are any.
 fn render_notes(statistics: &Statistics, paint: &Paint, text: &mut String) {
     if statistics.io_notes.is_empty() {
         return;

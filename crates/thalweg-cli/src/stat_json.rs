@@ -177,8 +177,8 @@ fn chains_json(chains: &ChainStatistics) -> Value {
     })
 }
 
-/// Returns the bytes written to the disk for each byte of keys and values. `None`: the user has written too little to
-/// weigh against what is written once, such as the zeros of new log segments.
+/// Returns the bytes written to the disk for each byte of keys and values. `None`: the user has written too little
+/// compared with one-time writes, such as the zeros of new log segments.
 pub fn write_amplification(s: &Statistics) -> Option<f64> {
     (s.user_written_bytes >= WEIGHED_BYTES_MIN).then(|| s.write_amplification())
 }

@@ -1,4 +1,4 @@
-//! [`Answer`]: what an operation gave, by the volume and by the model.
+//! [`Answer`]: the answer of an operation, from the volume or from the model.
 
 use crate::model::{Inode, Model, Outcome, Stat};
 use crate::operation::{CALLERS, Operation, pattern};
@@ -7,9 +7,9 @@ use thalweg_fs::{Attributes, Entry, Error, Ino, NewInode, Result, Volume};
 /// The answer of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
-    /// Nothing to tell.
+    /// Success, without a result.
     Done,
-    /// An inode, to which the caller refers now.
+    /// An inode, to which the caller now holds a reference.
     Found(Stat),
     /// The answer of `stat`.
     Told(Stat),
@@ -17,15 +17,15 @@ pub enum Answer {
     Bytes(Vec<u8>),
     /// An offset.
     Offset(u64),
-    /// Names, sorted, with their inodes, and what `stat` tells of them if it was wanted.
+    /// Names, sorted, with their inodes, and with their `stat` if it was requested.
     Names(Vec<(Vec<u8>, Ino, Option<Stat>)>),
     /// Names of extended attributes.
     Xattrs(Vec<Vec<u8>>),
-    /// It was refused.
+    /// The operation was refused, with this errno.
     Refused(i32),
 }
 
-/// The attributes of a volume's inode, in the model's words.
+/// Converts the attributes of a volume's inode to the model's type.
 pub fn stat_of(attributes: &Attributes) -> Stat {
     Stat {
         ino: attributes.ino,
@@ -52,10 +52,10 @@ fn done(result: Result<()>) -> Result<Answer> {
     given(result, |()| Answer::Done)
 }
 
-/// Does an operation on a volume.
+/// Executes an operation on a volume.
 ///
 /// # Errors
-/// Why the volume refuses it.
+/// The volume's refusal.
 pub fn of_volume(volume: &Volume, caller: usize, operation: &Operation, model: &Model) -> Result<Answer> {
     let caller = &CALLERS[caller];
     match operation {
@@ -120,7 +120,7 @@ fn bytes_of(ino: Ino, offset: u64, length: usize, version: u64) -> Vec<u8> {
     if offset.checked_add(length as u64).is_none() { vec![1; length] } else { pattern(ino, offset, length, version) }
 }
 
-/// A whole listing, page by page. One without the attributes of an entry has failed, and leaves no references.
+/// Lists a whole directory, page by page. A listing with an entry without attributes fails, and leaves no references.
 fn listing(volume: &Volume, directory: Ino, entries_max: usize, with_attributes: bool) -> Result<Answer> {
     let (mut all, mut offset) = (Vec::new(), 0);
     let listed = loop {
@@ -230,7 +230,7 @@ fn inode_answer(model: &mut Model, caller: &thalweg_fs::Caller<'_>, operation: &
 }
 
 impl Answer {
-    /// The answer without the times of objects, which are their files'.
+    /// Removes the times of objects, which are those of the objects' files.
     #[must_use]
     pub fn without_object_times(mut self, model: &Model) -> Self {
         let strip = |stat: &mut Stat| {

@@ -1,7 +1,7 @@
-//! Planted bugs: each is enabled, and histories and lives run until one of them differs. A check that never fails
-//! proves nothing, and so does one that fails without the bug too.
+//! Planted bugs: histories and lives run with each bug until one of them differs from the model. A check that never
+//! fails proves nothing, and neither does a check that fails without the bug.
 //!
-//! `plant` is global to the process, so nothing else runs in it meanwhile.
+//! `plant` is global to the process, so nothing else may run in the process meanwhile.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use thalweg_fs::{Bug, plant};
@@ -17,7 +17,7 @@ pub struct Catch {
     pub violation: String,
 }
 
-/// Runs histories and lives with a bug, `seeds` seeds of lives. `None` if nothing caught it.
+/// Runs histories, and lives of `seeds` seeds, with a bug. `None` if nothing caught it.
 pub fn catch_bug(bug: Bug, seeds: u64) -> Option<Catch> {
     // A history is as long as a hundred lives.
     let histories = (1..=seeds / 100).map(|seed| ("histories", seed));

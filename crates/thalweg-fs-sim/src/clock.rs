@@ -10,7 +10,7 @@ pub struct VirtualClock {
 }
 
 impl VirtualClock {
-    /// The next moment.
+    /// Advances the clock, and returns the new time.
     pub fn advance(&self) -> Time {
         self.now.fetch_add(1, Ordering::Relaxed);
         self.now()
@@ -24,7 +24,7 @@ impl Clock for VirtualClock {
     }
 }
 
-/// The clock of a volume, which is shared.
+/// The clock of a volume, shared with the simulation.
 pub struct SharedClock(pub std::sync::Arc<VirtualClock>);
 
 impl Clock for SharedClock {

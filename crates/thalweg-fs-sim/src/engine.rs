@@ -1,7 +1,7 @@
 //! [`EngineGround`]: a volume on the engine and on objects, both on one simulated disk.
 //!
-//! Coroutines of the engine run between the steps of operations, and the kernel writes back by itself. The volume's one
-//! client is the main stack.
+//! Coroutines of the engine run between the steps of operations, and the simulated kernel writes back in the
+//! background. The volume's only client is the main stack.
 
 use crate::clock::VirtualClock;
 use crate::engine_objects::SimulatedObjects;
@@ -34,7 +34,7 @@ impl EngineGround {
         EngineGround { disk, world, rng, clock: Arc::clone(clock), may_fail: false }
     }
 
-    /// The rows, in a database that flushes and merges often.
+    /// Opens the rows, in a database that flushes and merges often.
     fn rows(&mut self) -> Result<EngineStore> {
         self.world = World::new(self.rng.next_u64(), false);
         let (disk, mut rng) = (self.disk.clone(), self.rng.fork());

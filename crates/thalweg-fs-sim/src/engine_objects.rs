@@ -14,9 +14,9 @@ const OBJECTS: &str = "/objects";
 pub(crate) struct SimulatedObjects {
     disk: SimulatedDisk,
     clock: Arc<VirtualClock>,
-    /// Objects that this process gave a name, which is not durable.
+    /// Objects that this process created, and whose names are not durable.
     unnamed: Mutex<BTreeSet<Ino>>,
-    /// Objects whose error a sync of all has met: the next sync of each is told.
+    /// Objects with an error that a sync of all objects has met: the next sync of each object reports it.
     failed: Mutex<BTreeSet<Ino>>,
 }
 

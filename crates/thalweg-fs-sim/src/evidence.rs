@@ -1,4 +1,5 @@
-//! [`Evidence`]: what may be in an object after a crash: what was written there, and of what was durable no less.
+//! [`Evidence`]: the bytes that an object may have after a crash: only bytes written there, and no less than was
+//! durable.
 
 use crate::operation::{Operation, pattern_byte};
 use std::collections::BTreeMap;
@@ -18,7 +19,7 @@ enum Change {
 #[derive(Clone, Debug)]
 struct Floor {
     bytes: Rc<Vec<u8>>,
-    /// When: the number of changes, of all files, before it.
+    /// The number of changes of all files before the bytes were durable.
     changes: u64,
 }
 
@@ -52,12 +53,12 @@ impl Evidence {
         self.changes.entry(ino).or_default().push((self.noted, change));
     }
 
-    /// How many changes were noted so far.
+    /// The number of changes recorded so far.
     pub fn noted(&self) -> u64 {
         self.noted
     }
 
-    /// Notes that a file is durable as it is.
+    /// Records that a file is durable with its current bytes.
     pub fn is_durable(&mut self, ino: Ino, bytes: &Rc<Vec<u8>>) {
         self.was_durable(ino, bytes, self.noted);
     }
@@ -70,7 +71,7 @@ impl Evidence {
     /// Judges the bytes of an object after a power cut.
     ///
     /// # Errors
-    /// Bytes that nobody wrote there, or less than was durable.
+    /// Bytes that no operation wrote there, or less than was durable.
     pub fn judge(&self, ino: Ino, bytes: &[u8]) -> Result<(), String> {
         let changes = self.changes.get(&ino).map_or(&[][..], Vec::as_slice);
         let floor = self.floors.get(&ino);

@@ -1,11 +1,11 @@
-//! [`Ground`]: what the volume of a life is on. Here is that in memory.
+//! [`Ground`]: the storage under the volume of a life. [`MemoryDisk`] is one.
 
 use crate::clock::VirtualClock;
 use crate::memory::{End, MemoryDisk};
 use thalweg_fs::{FormatOptions, OpenOptions, Result, Volume};
 use thalweg_sim::Rng;
 
-/// The store and the objects that a volume lives on, and dies with.
+/// The store and the objects under a volume; both die with it.
 pub trait Ground {
     /// Makes a volume.
     ///
@@ -19,29 +19,29 @@ pub trait Ground {
     /// See [`Ground::format`].
     fn open(&mut self, options: OpenOptions) -> Result<Volume>;
 
-    /// Lets it die at some later call.
+    /// Makes the storage die at some later call.
     fn arm(&mut self, rng: &mut Rng);
 
-    /// Lets some later call fail with an error of the disk.
+    /// Makes some later call fail with an error of the disk.
     fn fail(&mut self, rng: &mut Rng);
 
     /// Whether a call has failed, or may have.
     fn has_failed(&self) -> bool;
 
-    /// Whether [`Ground::is_poisoned`] is known.
+    /// Whether the result of [`Ground::is_poisoned`] is reliable.
     fn knows_poison(&self) -> bool;
 
-    /// Whether it is known that rows take no batch any more.
+    /// Whether it is known that rows refuse all further batches.
     fn is_poisoned(&self) -> bool;
 
-    /// Whether it has died.
+    /// Whether the storage has died.
     fn is_dead(&self) -> bool;
 
-    /// Ends a life, whose volume was dropped.
+    /// Ends a life. Its volume is already dropped.
     fn end(&mut self, how: End, rng: &mut Rng);
 }
 
-/// The format of every volume here.
+/// The options by which every volume here is formatted.
 pub(crate) fn format_options() -> FormatOptions {
     FormatOptions { mode: 0o777, uuid: [7; 16], ..FormatOptions::default() }
 }

@@ -1,4 +1,4 @@
-//! Histories without crashes: a volume and the model do the same, and are compared after each operation.
+//! Histories without crashes: a volume and the model execute the same operations, and are compared after each.
 
 use crate::clock::{SharedClock, VirtualClock};
 use crate::memory::MemoryDisk;
@@ -10,7 +10,7 @@ use std::sync::Arc;
 use thalweg_fs::{Clock, Limits, OpenOptions, ROOT, Result, Volume};
 use thalweg_sim::Rng;
 
-/// Where a volume is.
+/// The storage of a volume.
 pub enum Bed {
     /// In memory.
     Memory(MemoryDisk),
@@ -36,12 +36,12 @@ impl Bed {
     }
 }
 
-/// Limits that are reached soon.
+/// Small limits, which operations reach soon.
 pub(crate) fn small_limits(seed: u64, rng: &mut Rng) -> Limits {
     Limits {
         rows_bytes_max: *rng.choose(&[200, 1_000, 4_000, 100_000, 1 << 20]),
         rewritten_bytes_max: *rng.choose(&[100, 2_000, 256 << 10]),
-        // Not of `rng`, so that seeds keep their operations.
+        // Not drawn from `rng`, so that seeds keep their operations.
         synced_singly_max: if seed % 7 == 5 { 0 } else { Limits::default().synced_singly_max },
     }
 }
@@ -55,10 +55,11 @@ pub(crate) fn formatted(volume: &Volume, clock: &VirtualClock) -> Model {
     model
 }
 
-/// Runs a history of `operations` operations in memory (without a folder), comparing all every `compare_every`.
+/// Runs a history of `operations` operations, in memory if there is no folder. Compares everything every
+/// `compare_every`.
 ///
 /// # Errors
-/// The first difference, with what led to it.
+/// The first difference, with the operations before it.
 pub fn run_history(
     seed: u64,
     operations: u64,
@@ -80,7 +81,7 @@ pub fn run_history(
     let model = formatted(&volume, &clock);
     let mut pair = Pair::new(volume, model, &clock, ROOT);
     let mut past: std::collections::VecDeque<String> = std::collections::VecDeque::new();
-    // Choices of their own, so that seeds keep their operations.
+    // A generator of its own, so that seeds keep their operations.
     let mut rooms = Rng::new(seed ^ 0xf0_11);
     for number in 1..=operations {
         if let Bed::Memory(disk) = &bed

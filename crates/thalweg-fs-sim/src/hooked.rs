@@ -1,19 +1,19 @@
-//! [`HookedObjects`]: objects with something that happens before some of their calls, for tests of races.
+//! [`HookedObjects`]: objects that call a hook at some of their calls, for tests of races.
 
 use thalweg_fs::{Ino, ObjectAttributes, ObjectStore, Result, Room, Time};
 
 /// A call that a hook knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectCall {
-    /// [`ObjectStore::sync`], before it.
+    /// Before [`ObjectStore::sync`].
     Sync,
-    /// After it.
+    /// After [`ObjectStore::sync`].
     Synced,
-    /// [`ObjectStore::truncate`], before it.
+    /// Before [`ObjectStore::truncate`].
     Truncate,
 }
 
-/// Objects, and what happens at their calls.
+/// Objects, and a hook at their calls.
 pub struct HookedObjects<O, H> {
     /// The objects.
     pub objects: O,

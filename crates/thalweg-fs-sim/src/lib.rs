@@ -13,8 +13,8 @@
 //! | `hooked.rs` | [`HookedObjects`], for tests of races |
 //! | `clock.rs` | the time of volume and model |
 //!
-//! One client does operations at a time: the locks of inodes are the standard library's, so several clients could not
-//! wait for each other on the one thread of a simulation. The threads of `tests/threads.rs` do that.
+//! One client executes operations at a time. The locks of inodes are the standard library's, so on the one thread of a
+//! simulation several clients could not wait for each other. `tests/threads.rs` tests with threads.
 
 mod answer;
 mod bugs;

@@ -1,6 +1,6 @@
-//! Lives with crashes. After each, what is found is judged by the *prefix rule*: names and rows are as they were after
-//! some prefix of the operations, one that is not before what was durable; after the death of the process alone,
-//! nothing that was acknowledged is missing. What may be in objects is for [`Evidence`] to say.
+//! Lives with crashes. After each life, the state found is judged by the *prefix rule*: names and rows are as after
+//! some prefix of the operations, which includes all durable ones. If only the process died, no acknowledged operation
+//! is missing. [`Evidence`] judges the bytes of objects.
 
 use crate::answer::{Answer, of_model};
 use crate::clock::{SharedClock, VirtualClock};
@@ -17,22 +17,22 @@ use std::sync::Arc;
 use thalweg_fs::{Ino, Limits, OpenOptions, Promise, ROOT, RenameFlags, Time, Volume};
 use thalweg_sim::Rng;
 
-/// The operations of a life, until the state that it left is judged.
+/// The operations of a life, kept until the state that the life left is judged.
 struct Past {
     /// The states after each operation.
     states: Vec<Model>,
-    /// How many changes of bytes were noted before each.
+    /// For each state, the number of changes of bytes recorded before it.
     noted: Vec<u64>,
-    /// The state that is durable.
+    /// The index of the newest state that is known to be durable.
     durable: usize,
-    /// The operation during which it ended.
+    /// The operation during which the life ended.
     in_flight: Option<(usize, Operation, Time)>,
-    /// The state before that operation, where others came after it that cannot have changed rows.
+    /// The index of the state before `in_flight`, if later operations followed that cannot have changed rows.
     failed_at: Option<usize>,
-    /// Whether a sync of objects may have failed before a kill: it was told then, and what it has lost is made durable
-    /// by no later one, until a power cut shows what is there.
+    /// Whether a sync of objects may have failed before a kill. The error was reported then, and no later sync makes
+    /// the lost pages durable. A power cut shows the durable bytes and resets this.
     may_lack_pages: bool,
-    /// Whether the log of an engine may have failed, which keeps less than every batch then, also at a kill.
+    /// Whether the log of an engine may have failed. Then it keeps only a prefix of the batches, even after a kill.
     may_lose_batches: bool,
     how: End,
 }
@@ -42,23 +42,23 @@ struct Lives<'g> {
     ground: &'g mut dyn Ground,
     clock: Arc<VirtualClock>,
     rng: Rng,
-    /// For choices beside those of `rng`, so that seeds keep their operations.
+    /// A generator for choices other than those of `rng`, so that seeds keep their operations.
     others: Rng,
     histories: Histories,
     limits: Limits,
     evidence: Evidence,
     past: Past,
     highest: Ino,
-    /// Files that replaced others: no promotion may skip their sync.
+    /// Files that replaced others by a rename: their promotion must not skip the sync.
     replacing: BTreeSet<Ino>,
     /// Whether the background works right after each removal: in one seed of four.
     works_after_removals: bool,
-    /// Whether the first sync after each open fails, of what an earlier process has written: in one seed of eight.
+    /// Whether the first sync after each open fails, for data of an earlier process: in one seed of eight.
     fails_first_sync: bool,
     says: bool,
 }
 
-/// Runs the lives of a seed. The clock is that of the ground.
+/// Runs the lives of a seed. `clock` is that of `ground`.
 ///
 /// # Errors
 /// The first violation.
@@ -140,7 +140,7 @@ impl Lives<'_> {
         Ok(())
     }
 
-    /// Opens the volume and judges what is there. `None`: it died meanwhile.
+    /// Opens the volume and judges its contents. `None`: the ground died meanwhile.
     fn open_and_judge(&mut self) -> std::result::Result<Option<Pair>, String> {
         let options = OpenOptions::new().limits(self.limits).clock(Box::new(SharedClock(Arc::clone(&self.clock))));
         let failed = |ground: &dyn Ground, what: String| if ground.is_dead() { Ok(None) } else { Err(what) };
@@ -170,7 +170,7 @@ impl Lives<'_> {
             may_lose_batches: false,
             how: End::Kill,
         };
-        // Rows are durable once a volume is open; so is what a power cut left of objects.
+        // An open volume's rows are durable. After a power cut its objects are durable too.
         for (ino, _) in tree.inodes.iter().filter(|(_, seen)| !seen.is_object || how == End::PowerCut) {
             if let Some(inode) = model.inode(*ino) {
                 self.evidence.is_durable(*ino, &inode.bytes);
@@ -192,7 +192,7 @@ impl Lives<'_> {
         Ok(Some(pair))
     }
 
-    /// Finds the prefix that was left. Returns its state, with the objects as they are.
+    /// Finds the prefix that the volume holds. Returns its state, with the objects as found.
     fn judge(&self, tree: &Tree) -> std::result::Result<Model, String> {
         let past = &self.past;
         let last = past.states.len() - 1;
@@ -223,7 +223,7 @@ impl Lives<'_> {
                 Operation::Create { spot, .. } => tree.entries.get(spot).copied().unwrap_or(0),
                 _ => 0,
             };
-            // A number that was given before is not what was created.
+            // A number that was given out before cannot be that of the created inode.
             if !matches!(operation, Operation::Create { .. }) || new > self.highest {
                 if !matches!(operation, Operation::Release(_) | Operation::Forget(_)) {
                     let _ = of_model(&mut state, *caller, operation, new);
@@ -235,7 +235,7 @@ impl Lives<'_> {
         }
         for number in (from..=last).rev() {
             all.push((number, past.states[number].clone()));
-            // A promotion is a batch of its own, before that of its operation.
+            // A promotion is a batch of its own, before the batch of its operation.
             let promoted = past.states.get(number + 1).into_iter().flat_map(Model::inodes).filter(|inode| {
                 let before = past.states[number].inode(inode.stat.ino);
                 inode.is_object && before.is_some_and(|before| !before.is_object)
@@ -251,7 +251,7 @@ impl Lives<'_> {
         let changed = self.past.in_flight.as_ref().and_then(|(_, operation, _)| file_of(operation));
         let newest = self.past.states.last().filter(|_| self.past.how == End::Kill);
         for (ino, seen) in tree.inodes.iter().filter(|(_, seen)| seen.is_object) {
-            // A kill takes nothing of objects, not where it takes batches either: they are ahead of their rows then.
+            // A kill loses no bytes of objects, even if it loses batches: then the objects are ahead of their rows.
             let newest = newest.and_then(|state| state.inode(*ino)).filter(|_| changed != Some(*ino));
             if let Some(newest) = newest.filter(|newest| seen.bytes != *newest.bytes) {
                 let (found, expected) = (seen.bytes.len(), newest.bytes.len());
@@ -302,7 +302,7 @@ impl Lives<'_> {
             let answer = match pair.apply(caller, &operation)? {
                 Applied::Agreed(answer) if !self.ground.is_dead() => answer,
                 _ if self.ground.is_dead() => {
-                    // Where rows are poisoned, only the operation that failed can have changed them.
+                    // If rows are poisoned, only the operation that failed can have changed them.
                     self.past.in_flight.get_or_insert((caller, operation, pair.model.now));
                     break;
                 }
@@ -346,15 +346,16 @@ impl Lives<'_> {
 
     fn close(&mut self, pair: &Pair) {
         let closed = pair.volume.close();
-        // Half a change of an object is durable then, too, and the model has none of it.
+        // With an operation in flight, half a change of an object may be durable too, which the model does not have.
         if closed.is_ok() && !self.ground.is_dead() && self.past.in_flight.is_none() {
             self.past.durable = self.past.states.len() - 1;
             self.note_all_synced(&pair.model);
         }
     }
 
-    /// Judges an operation that failed on a failing disk: `EIO` first, then `EROFS` of what would change rows. Returns
-    /// whether the life goes on: not after half a change of an object, and not where it is not known what has failed.
+    /// Judges an operation that failed on a failing disk: the first error must be `EIO`, later changes of rows get
+    /// `EROFS`. Returns whether the life continues. It ends after half a change of an object, and if it is unknown what
+    /// has failed.
     fn goes_on_after(
         &mut self,
         (caller, operation): (usize, Operation),
@@ -387,14 +388,14 @@ impl Lives<'_> {
             (self.past.may_lose_batches, self.past.may_lack_pages) = (true, true);
         }
         self.ground.end(how, &mut self.rng);
-        // What a death left in the cache, a later power cut can take.
+        // A later power cut can lose what earlier deaths left in the cache.
         if how == End::PowerCut {
             self.past.how = End::PowerCut;
             self.past.may_lack_pages = false;
         }
     }
 
-    /// Notes what is durable now.
+    /// Records what the operation made durable.
     fn note_done(&mut self, model: &Model, operation: &Operation, answer: &Answer) {
         let now = self.past.states.len() - 1;
         let is_refused = matches!(answer, Answer::Refused(_));
@@ -422,13 +423,13 @@ impl Lives<'_> {
                     if inode.is_object {
                         self.note_synced(moved, &inode.bytes);
                     } else if inode.stat.size > 0 {
-                        // An empty file takes no bytes with it that it could lose later.
+                        // An empty file has no bytes that it could lose later.
                         self.replacing.insert(moved);
                     }
                 }
             }
             Operation::Write { ino, .. } | Operation::Allocate { ino, .. } => self.note_promoted(model, *ino),
-            // What it is given from here on is new.
+            // An emptied file gets only new bytes from here on.
             Operation::Change(ino, change) if !is_refused && change.size == Some(0) => {
                 self.replacing.remove(ino);
             }
@@ -436,7 +437,7 @@ impl Lives<'_> {
         }
     }
 
-    /// Notes what a promotion must have synced.
+    /// Records the bytes that a promotion must have synced.
     fn note_promoted(&mut self, model: &Model, ino: Ino) {
         let now = self.past.states.len() - 1;
         let was_rows = |state: &Model| state.inode(ino).is_some_and(|inode| !inode.is_object);
@@ -451,7 +452,7 @@ impl Lives<'_> {
     }
 }
 
-/// After the work of a mount that has nothing open.
+/// Checks that a mount with nothing open has no orphans after its background work.
 fn has_no_orphans(volume: &Volume) -> std::result::Result<(), String> {
     match volume.check(&mut |_| ()) {
         Ok(report) if report.orphans == 0 => Ok(()),
@@ -460,7 +461,7 @@ fn has_no_orphans(volume: &Volume) -> std::result::Result<(), String> {
     }
 }
 
-/// The state with a file as an object, if the volume has one.
+/// The state in which a file is an object, if it is one in the volume.
 fn as_promoted(state: &Model, tree: &Tree, file: Option<Ino>) -> Model {
     let mut state = state.clone();
     if let Some(ino) = file
@@ -472,7 +473,7 @@ fn as_promoted(state: &Model, tree: &Tree, file: Option<Ino>) -> Model {
     state
 }
 
-/// The file whose bytes an operation changes.
+/// The file whose bytes an operation may change.
 fn file_of(operation: &Operation) -> Option<Ino> {
     match operation {
         Operation::Write { ino, .. } | Operation::Allocate { ino, .. } | Operation::Change(ino, _) => Some(*ino),

@@ -49,7 +49,7 @@ pub enum Operation {
     Work,
 }
 
-/// The bytes of a write: no other write has them, at no other place.
+/// The bytes of a write: they differ from those of any other write and offset.
 pub fn pattern(ino: Ino, offset: u64, length: usize, version: u64) -> Vec<u8> {
     (offset..offset + length as u64).map(|at| pattern_byte(ino, at, version)).collect()
 }
@@ -121,7 +121,7 @@ impl Histories {
         (caller, operation)
     }
 
-    /// A number in use, seldom another.
+    /// Draws a number in use, seldom another one.
     fn any(&mut self, model: &Model) -> Ino {
         self.one_of(model, |_| true)
     }

@@ -1,4 +1,4 @@
-//! [`Pair`]: a volume and the model, one operation at a time.
+//! [`Pair`]: runs one operation at a time on a volume and on the model.
 
 use crate::answer::{Answer, of_model, of_volume, stat_of};
 use crate::clock::VirtualClock;
@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use thalweg_fs::{Attributes, Ino, Kind, ROOT, Volume};
 
-/// A volume, and what it must be like.
+/// A volume, and the model that it must equal.
 pub struct Pair {
     /// The volume.
     pub volume: Volume,
     /// The model.
     pub model: Model,
     clock: Arc<VirtualClock>,
-    /// The highest number that an inode got.
+    /// The highest number given to an inode so far.
     pub highest: Ino,
     /// Whether the disk is full.
     pub is_full: bool,
@@ -26,22 +26,22 @@ pub struct Pair {
 pub enum Applied {
     /// Both agree; the number of a created inode.
     Agreed(Answer),
-    /// The volume failed with `EIO`, or `EROFS` after that, and the model did nothing.
+    /// The volume failed with `EIO`, or with `EROFS` after an earlier failure, and the model did nothing.
     Failed(i32, String),
-    /// The volume had no room for it, and the model did nothing.
+    /// The volume had no room for the operation, and the model did nothing.
     Full,
 }
 
 impl Pair {
-    /// A volume that is as the model is.
+    /// A pair of a volume and a model in the same state.
     pub fn new(volume: Volume, model: Model, clock: &Arc<VirtualClock>, highest: Ino) -> Self {
         Pair { volume, model, clock: Arc::clone(clock), highest, is_full: false }
     }
 
-    /// Does an operation on both.
+    /// Runs an operation on both.
     ///
     /// # Errors
-    /// How they differ.
+    /// The difference.
     pub fn apply(&mut self, caller: usize, operation: &Operation) -> Result<Applied, String> {
         self.model.now = self.clock.advance();
         let answer = match of_volume(&self.volume, caller, operation, &self.model) {
@@ -86,7 +86,7 @@ impl Pair {
         Err(format!("{operation:?} by {}:{}:\n  volume {answer:?}\n  model  {expected:?}", who.uid, who.gid))
     }
 
-    /// Whether an operation may be refused on a full disk. Nothing that makes room may, and nothing that only reads.
+    /// Whether an operation may be refused on a full disk. Operations that free space or only read may not.
     fn needs_room(&self, operation: &Operation) -> bool {
         match operation {
             Operation::Change(ino, change) => {
@@ -103,7 +103,7 @@ impl Pair {
         }
     }
 
-    /// Notes whether the file of an operation is an object now.
+    /// Records whether the file of an operation has become an object.
     fn note_objects(&mut self, operation: &Operation) {
         let ino = match operation {
             Operation::Write { ino, .. } | Operation::Allocate { ino, .. } => *ino,
@@ -114,14 +114,14 @@ impl Pair {
         }
     }
 
-    /// Compares the whole trees, and what only an open keeps.
+    /// Compares the whole trees, and the number of inodes in use.
     ///
     /// # Errors
-    /// How they differ.
+    /// The difference.
     pub fn compare(&self) -> Result<(), String> {
         let tree = Tree::of(&self.volume)?;
         tree.compare(&self.model)?;
-        // The root, each inode in use, and nothing else.
+        // In use are the root and each inode that callers use, and nothing else.
         let (in_use, expected) = (self.volume.inodes_in_use(), self.model.numbers_in_use().count());
         if in_use != expected {
             return Err(format!("{in_use} inodes are in use, not {expected}"));
@@ -132,14 +132,14 @@ impl Pair {
     /// Checks the volume.
     ///
     /// # Errors
-    /// Checks the volume. Findings that `is_allowed` accepts are no error.
+    /// The check failed, or has a finding that `is_allowed` does not accept.
     pub fn check(&self, is_allowed: impl Fn(&str) -> bool) -> Result<(), String> {
         check(&self.volume, is_allowed)
     }
 }
 
-/// Compares the number of inodes that a volume tells with those that a check finds. After a crash it is right once they
-/// were counted again.
+/// Compares a volume's count of its inodes with the number that a check finds. After a crash the count is right only
+/// after a recount.
 ///
 /// # Errors
 /// Both numbers.
@@ -150,7 +150,7 @@ pub fn check_totals(volume: &Volume) -> Result<(), String> {
     if told == found { Ok(()) } else { Err(format!("{told} inodes are counted, and {found} are there")) }
 }
 
-/// Counts the inodes of a volume again, if that is due, and compares.
+/// Counts the inodes of a volume again, if a recount is due, and compares.
 ///
 /// # Errors
 /// As for [`check_totals`].
@@ -162,7 +162,7 @@ pub(crate) fn recount(volume: &Volume) -> Result<(), String> {
 /// Checks a volume.
 ///
 /// # Errors
-/// Checks a volume. Findings that `is_allowed` accepts are no error.
+/// The check failed, or has a finding that `is_allowed` does not accept.
 pub fn check(volume: &Volume, is_allowed: impl Fn(&str) -> bool) -> Result<(), String> {
     let mut findings = Vec::new();
     let report = volume.check(&mut |finding| findings.push(finding.to_string()));
@@ -197,7 +197,7 @@ impl Tree {
     /// Reads a whole volume, as root.
     ///
     /// # Errors
-    /// What could not be read.
+    /// The failed read.
     pub fn of(volume: &Volume) -> Result<Tree, String> {
         let mut tree = Tree::default();
         let told = |what: &str, error: &thalweg_fs::Error| format!("{what}: {error}");
@@ -217,7 +217,7 @@ impl Tree {
                 tree.see(volume, attributes).map_err(|error| told(&format!("inode {}", entry.ino), &error))?;
             }
         }
-        // Only now: a directory is listed while it is referred to.
+        // Forgotten only now: a directory must be referred to while it is listed.
         for ino in tree.entries.values() {
             volume.forget(*ino, 1);
         }
@@ -244,10 +244,10 @@ impl Tree {
         Ok(())
     }
 
-    /// Compares with the model. The bytes and sizes of objects too.
+    /// Compares with the model, including the bytes and sizes of objects.
     ///
     /// # Errors
-    /// How they differ.
+    /// The difference.
     pub fn compare(&self, model: &Model) -> Result<(), String> {
         self.compare_names(model)?;
         for (ino, seen) in &self.inodes {
@@ -256,10 +256,10 @@ impl Tree {
         Ok(())
     }
 
-    /// Compares with the model. Leaves out bytes and sizes of objects, which a power cut may take.
+    /// Compares with the model, except bytes and sizes of objects, which a power cut may lose.
     ///
     /// # Errors
-    /// How they differ.
+    /// The difference.
     pub fn compare_without_objects(&self, model: &Model) -> Result<(), String> {
         self.compare_names(model)?;
         for (ino, seen) in &self.inodes {

@@ -1,4 +1,4 @@
-//! [`Caller`]: who calls, and what POSIX lets it do.
+//! [`Caller`]: the caller of an operation, and what POSIX lets it do.
 
 use crate::error::{Result, refuse};
 use crate::planted::{Bug, planted};
@@ -20,8 +20,9 @@ pub struct Caller<'a> {
     pub gid: u32,
     /// Further groups.
     pub groups: &'a [u32],
-    /// Whether the kernel has checked permissions, as it does for a FUSE mount with `default_permissions`. What follows
-    /// from the caller's identity besides, such as the loss of set-user-ID, is the volume's work in either case.
+    /// Whether the kernel has checked permissions, as it does for a FUSE mount with `default_permissions`. Everything
+    /// else that follows from the caller's identity, such as the loss of set-user-ID, is the volume's work in either
+    /// case.
     pub is_checked: bool,
 }
 
@@ -45,8 +46,8 @@ impl Caller<'_> {
         self.gid == gid || self.groups.contains(&gid)
     }
 
-    /// Whether the caller may give set-group-ID to a file of this group. If the kernel has checked the caller, it has
-    /// taken the bit where it must, as it knows all groups.
+    /// Whether the caller may give set-group-ID to a file of this group. The kernel knows all groups: if it has checked
+    /// the caller, it has removed the bit where necessary.
     pub(crate) fn may_set_group(&self, gid: u32) -> bool {
         self.is_checked || self.is_root() || self.is_in_group(gid)
     }
@@ -82,7 +83,8 @@ impl Caller<'_> {
         if self.is_checked || self.is_root() || self.uid == attributes.uid { Ok(()) } else { refuse(libc::EPERM) }
     }
 
-    /// Whether an entry may be removed from a directory: in a sticky one only by the owner of either.
+    /// Checks whether an entry may be removed from a directory. In a sticky directory only the owner of either may
+    /// remove it.
     pub(crate) fn check_removal(&self, directory: &Attributes, entry: &Attributes) -> Result<()> {
         self.check(directory, WRITE | EXECUTE)?;
         let is_sticky = directory.mode & Mode::try_from(libc::S_ISVTX).unwrap_or(0) != 0;

@@ -22,14 +22,14 @@ impl Clock for SystemClock {
     }
 }
 
-/// The clock by which the kernel stamps files: of a stamp of the kernel's and one of this clock, the later one is never
-/// smaller, whichever it is. `make` compares such times.
+/// The clock by which the kernel stamps files. Of a stamp of the kernel's and a time of this clock, the one that was
+/// taken later is never smaller. `make` compares such times.
 ///
-/// The kernel's stamps lag up to a tick (10 ms) behind the system's clock, and are finer only where somebody has asked
-/// for one before. So this clock has the kernel stamp a file in memory, and asks for that: about 1 µs.
+/// The kernel's stamps lag up to a tick (10 ms) behind the system's clock. They are finer only for a file whose
+/// previous stamp was read. So this clock has the kernel stamp a file in memory, and reads the stamp: about 1 µs.
 #[derive(Debug)]
 pub struct KernelClock {
-    /// `None` where the kernel gives no such file: then it is the system's clock.
+    /// The stamped file. `None` where the kernel gives no such file: this is then the system's clock.
     stamped: Option<OwnedFd>,
 }
 

@@ -26,7 +26,7 @@ enum Cause {
 }
 
 impl Error {
-    /// An error that its number says whole, such as `libc::ENOENT`.
+    /// An error that its number describes completely, such as `libc::ENOENT`.
     pub const fn posix(errno: i32) -> Self {
         Error { errno, cause: None }
     }
@@ -47,7 +47,7 @@ impl Error {
         Error { errno, cause: Some(Box::new(Cause::Foreign(what.into()))) }
     }
 
-    /// One error for several: the number of the first, and what each says once.
+    /// Joins several errors into one: the number of the first, and the text of each once.
     pub(crate) fn of_all(mut errors: Vec<Error>) -> Option<Error> {
         if errors.len() <= 1 {
             return errors.pop();
@@ -63,7 +63,7 @@ impl Error {
         self.errno
     }
 
-    /// Whether something is broken, as against refused: worth a line in a log.
+    /// Whether something is broken, and not just refused. Such an error is worth a line in a log.
     pub fn is_fault(&self) -> bool {
         self.cause.is_some() && self.errno == libc::EIO
     }

@@ -28,7 +28,7 @@
 //! # }
 //! ```
 //!
-//! Floors, a module imports only from those below its own:
+//! The modules stand on floors. A module imports only from floors below its own:
 //!
 //! | floor | module | holds |
 //! |---|---|---|
@@ -42,7 +42,7 @@
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub mod fuzzing {
-    /// Reads the bytes as every kind of row. Returns as how many kinds they could be read.
+    /// Reads the bytes as every kind of row. Returns the number of kinds that could be read.
     pub fn rows(bytes: &[u8]) -> usize {
         crate::row::fuzz_rows(bytes)
     }

@@ -1,4 +1,5 @@
-//! Calls the volume's background work about once a second, and after an unclean end counts its inodes beside it.
+//! Calls the volume's background work about once a second. After an unclean end also counts its inodes, on a second
+//! thread.
 
 use crate::daemon::Shared;
 use crate::daemon_log::say;
@@ -40,7 +41,7 @@ impl Drop for Background {
     }
 }
 
-/// A count of ten million inodes takes long, and objects are synced meanwhile: so it has a thread of its own.
+/// Counts the inodes, on a thread of its own: ten million inodes take long, and objects are synced meanwhile.
 fn recount(volume: &Volume, ended: &Mutex<bool>) {
     match volume.recount(&|| !*ended.lock().unwrap_or_else(PoisonError::into_inner)) {
         Ok(None | Some(0)) => {}
@@ -61,7 +62,7 @@ fn run(shared: &Shared, (ended, changed): &(Mutex<bool>, Condvar)) {
                 }
                 last_error.clear();
             }
-            // A full or failing disk says the same each second: once is enough.
+            // A full or failing disk gives the same error each second: it is logged once.
             Err(error) if error.to_string() != last_error => {
                 last_error = error.to_string();
                 say(&format!("background work failed and is tried again: {error}"));
@@ -69,7 +70,7 @@ fn run(shared: &Shared, (ended, changed): &(Mutex<bool>, Condvar)) {
             Err(_) => {}
         }
         shared.turns.look(volume);
-        // What programs wrote to mapped files the kernel does not see.
+        // The kernel does not see what programs wrote to mapped files.
         volume.take_changed().into_iter().for_each(|ino| shared.drop_attributes(INodeNo(ino)));
         let guard = ended.lock().unwrap_or_else(PoisonError::into_inner);
         let waited = changed.wait_timeout_while(guard, pause, |ended| !*ended);

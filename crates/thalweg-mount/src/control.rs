@@ -25,12 +25,12 @@ use std::time::{Duration, Instant};
 use thalweg_fs::CheckProgress;
 
 const SOCKET: &str = "control";
-/// How often a tool is told how far its check is.
+/// The time between two reports of a check's progress to a tool.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(100);
 /// How long the socket is left alone after an error.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// The socket of a daemon. It goes with this.
+/// The socket of a daemon. The drop removes it.
 pub(crate) struct Control {
     path: PathBuf,
 }
@@ -39,7 +39,7 @@ impl Control {
     /// Listens for tools, on a thread of its own.
     pub(crate) fn start(folder: &Path, shared: Arc<Shared>) -> io::Result<Self> {
         let path = folder.join(SOCKET);
-        // The database is locked by this process, so a socket that is there is of a process that is gone.
+        // The database is locked by this process, so an existing socket is of a process that is gone.
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -47,7 +47,7 @@ impl Control {
         let listener = with_short_path(folder, |path| UnixListener::bind(path))?;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600))?;
         let builder = std::thread::Builder::new().name("control".to_owned());
-        // It ends with the process: it holds nothing but the volume, which is closed by then.
+        // The thread ends with the process: it holds nothing but the volume, which is closed by then.
         builder.spawn(move || listen(&listener, &shared))?;
         Ok(Control { path })
     }
@@ -79,8 +79,8 @@ fn listen(listener: &UnixListener, shared: &Arc<Shared>) {
     });
 }
 
-/// Serves all who connect. A process without a descriptor left, or a tool that went before it was accepted, is no end
-/// of this: it goes on after a pause. An error that says that there is no socket any more is. Returns that error.
+/// Serves all tools that connect. Goes on after a pause when the process has no descriptor left, or when a tool has
+/// gone before it was accepted. Ends with an error that says that there is no socket any more, and returns that error.
 fn accept_all<S>(
     connections: impl Iterator<Item = io::Result<S>>,
     pause: Duration,
@@ -98,7 +98,7 @@ fn accept_all<S>(
                 return Some(error);
             }
             Err(error) => {
-                // The same error comes with each pause while it lasts: once is enough.
+                // The same error comes after each pause while it lasts: it is logged once.
                 if said != Some(error.raw_os_error()) {
                     said = Some(error.raw_os_error());
                     say(&format!("a tool was not accepted, and the next ones are waited for: {error}"));
@@ -204,8 +204,7 @@ pub fn ask_with(volume: &Path, request: &str, progress: &mut dyn FnMut(CheckProg
     Ok(Some(text))
 }
 
-/// Connects to the daemon of a volume, to wait for its end: what is returned waits. `None`: there is
-/// no daemon.
+/// Connects to the daemon of a volume. Returns a function that waits for the daemon's end. `None`: there is no daemon.
 ///
 /// # Errors
 /// Those of the socket.

@@ -1,4 +1,4 @@
-//! Between the words of the volume and those of `fuser`.
+//! Converts between the types of the volume and those of `fuser`.
 
 use fuser::{Errno, FileAttr, FileType, INodeNo, TimeOrNow};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -29,7 +29,7 @@ fn system_time(time: Time) -> SystemTime {
     base.unwrap_or(UNIX_EPOCH) + Duration::from_nanos(u64::from(time.nanoseconds))
 }
 
-/// A time that the kernel sent. Of a time before 1970 fuser 0.18 subtracts the nanoseconds, which the kernel adds.
+/// A time that the kernel sent. For a time before 1970, fuser 0.18 subtracts the nanoseconds, which the kernel adds.
 fn time(time: SystemTime) -> Time {
     let since = time.duration_since(UNIX_EPOCH);
     let (seconds, part) = match &since {
@@ -71,7 +71,7 @@ pub(crate) fn attributes(attributes: &Attributes) -> FileAttr {
     }
 }
 
-/// Attributes of which only the number counts: 0 of a name that is not there, or that of a dot in a listing.
+/// Attributes of which only the number counts: 0 for a missing name, or the number of a dot in a listing.
 pub(crate) fn bare(ino: u64) -> FileAttr {
     FileAttr {
         ino: INodeNo(ino),

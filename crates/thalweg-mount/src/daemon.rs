@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use thalweg_fs::{Attributes, Caller, Error, Mode, Result, Volume};
 
-/// A year is for ever to a mount.
+/// The time for which the kernel keeps names and attributes: a year is for ever to a mount.
 pub(crate) const FOREVER: Duration = Duration::from_secs(365 * 24 * 3600);
 /// Inodes are numbered once, so there is one generation of each.
 pub(crate) const GENERATION: Generation = Generation(1);
@@ -114,7 +114,7 @@ impl Shared {
     }
 }
 
-/// Says a fault in the log.
+/// Writes a fault to the log.
 fn note(begun: &Begun, ino: INodeNo, error: &Error) {
     if error.is_fault() {
         say(&format!("{:?} of inode {}: {error}", begun.operation(), ino.0));

@@ -1,9 +1,9 @@
-//! The daemon's log: its standard error, which `thalweg mount` leads to `VOLUME/mount.log`.
+//! The daemon's log: its standard error, which `thalweg mount` redirects to `VOLUME/mount.log`.
 
 use std::io::{self, Write};
 
-/// Says something in the daemon's log.
+/// Writes a line to the daemon's log.
 pub(crate) fn say(what: &str) {
-    // Nobody may be reading.
+    // An error is ignored: perhaps nobody reads the log.
     let _ = writeln!(io::stderr(), "thalweg mount: {what}");
 }

@@ -6,7 +6,7 @@
 //! - `opening.rs`: opens and closes files; `passthrough.rs`: which of them the kernel reads and writes by itself.
 //! - `waiting.rs`: operations that may wait for the device, on the threads of `pool.rs`; `turns.rs`: which
 //!   threads stay free on a full disk.
-//! - `convert.rs`: between the words of the volume and those of `fuser`.
+//! - `convert.rs`: converts between the types of the volume and those of `fuser`.
 //! - `session.rs`: [`mount`]: from the mount to the end of it.
 //! - `background.rs`: calls the volume's background work.
 //! - `operations.rs`, `report.rs`: what was asked of a volume, and what tools are told.

@@ -10,9 +10,9 @@ use thalweg_fs::{Entry, Error};
 
 /// Entries that are listed at once.
 const LISTED: usize = 128;
-/// As above with attributes, of which those that do not fit the answer must be given back.
+/// As above with attributes. References to the entries that do not fit the answer must be given back.
 const LISTED_PLUS: usize = 32;
-/// The number under which an entry is listed whose row is damaged: C libraries pass over 0.
+/// The number of a listed entry whose row is damaged: C libraries skip 0.
 const UNKNOWN: u64 = u64::MAX;
 
 impl Daemon {
@@ -42,7 +42,7 @@ impl Daemon {
                 let found = match &entry.attributes {
                     Some(found) => attributes(found),
                     None if is_dot => bare(entry.ino),
-                    // By number 0 the kernel knows that it has the name alone, and looks the entry up when it is used.
+                    // Number 0 tells the kernel that it has the name alone; it looks the entry up when it is used.
                     None => fuser::FileAttr { kind: file_type(entry.kind), ..bare(0) },
                 };
                 let name = OsStr::from_bytes(&entry.name);
@@ -71,7 +71,7 @@ impl Daemon {
         loop {
             let entries = match self.volume.list(ino.0, at, entries_max, with_attributes) {
                 Ok(entries) => entries,
-                // What was listed before the fault is answered; the next request meets the fault.
+                // The entries before the fault are answered; the next request meets the fault.
                 Err(_) if at != offset => return Ok(()),
                 Err(error) => return Err(error),
             };

@@ -29,7 +29,7 @@ impl Opening {
         self.flags & libc::O_ACCMODE != libc::O_RDONLY
     }
 
-    /// Whether each write is a promise. Then the open of an object waits for the device.
+    /// Whether each write is durable when it returns. Then the open of an object waits for the device.
     pub(crate) fn is_synced(&self) -> bool {
         // O_SYNC has the bit of O_DSYNC.
         self.is_written() && self.flags & libc::O_DSYNC != 0
@@ -60,7 +60,7 @@ impl Shared {
                     let _ = self.volume.end_share(ino.0);
                 }
                 self.operations.end(&opening.begun, true);
-                // Pages of an object that may have been written without them are stale.
+                // The kernel's pages of an object are stale if the object was written without them.
                 let may_be_stale = self.passthrough.is_on() && self.volume.has_object(ino.0);
                 reply.opened(THROUGH_DAEMON, if may_be_stale { FopenFlags::empty() } else { CACHED });
             }
@@ -73,8 +73,8 @@ impl Shared {
         }
     }
 
-    /// Answers an open to a backing file, once what a sync of that file promises is true: that the row which leads to
-    /// it is durable.
+    /// Answers an open to a backing file once the row that leads to the file is durable: a sync of the file promises
+    /// that.
     fn answer_passed(
         self: &Arc<Self>,
         opening: Opening,

@@ -125,7 +125,7 @@ impl MountOptions {
             "nosuid" => self.has_suid = false,
             "exec" => self.options.push(MountOption::Exec),
             "noexec" => self.options.push(MountOption::NoExec),
-            // The kernel syncs after each write by itself. Of names it asks nothing.
+            // The kernel syncs after each write by itself. After a change of names it asks for no sync.
             "sync" => {
                 self.options.push(MountOption::Sync);
                 self.has_synced_names = true;
@@ -193,8 +193,8 @@ impl MountOptions {
 /// Asks the kernel for its capabilities. What it does not have is left out. Returns whether it has passthrough, which
 /// is left out unless it is wanted.
 ///
-/// Not among them: `FUSE_ATOMIC_O_TRUNC`. With it a file is truncated by its open, before the kernel looks whether it
-/// is a program that runs (`ETXTBSY`). Without it the kernel truncates by a `SETATTR` afterwards.
+/// Not among them: `FUSE_ATOMIC_O_TRUNC`. With it a file is truncated by its open, before the kernel checks whether it
+/// is a running program (`ETXTBSY`). Without it the kernel truncates by a `SETATTR` afterwards.
 pub(crate) fn negotiate(config: &mut KernelConfig, wants: Wanted) -> bool {
     let flags = InitFlags::FUSE_ASYNC_READ
         | InitFlags::FUSE_CACHE_SYMLINKS
@@ -205,7 +205,7 @@ pub(crate) fn negotiate(config: &mut KernelConfig, wants: Wanted) -> bool {
         | wants.list_attributes.flags();
     let has_passthrough = wants.passthrough && config.capabilities().contains(InitFlags::FUSE_PASSTHROUGH);
     let flags = if has_passthrough { flags | InitFlags::FUSE_PASSTHROUGH } else { flags };
-    // All or none: what the kernel has it grants. The two limits are within fuser's bounds.
+    // All or none are granted, and the kernel grants what it has. The two limits are within fuser's bounds.
     let granted = config.add_capabilities(flags & config.capabilities());
     debug_assert!(granted.is_ok(), "the kernel grants what it has");
     let limits = (config.set_max_write(WRITE_BYTES_MAX), config.set_max_background(BACKGROUND_MAX));

@@ -21,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// The files of a mount that are open, and how.
 pub(crate) struct Passthrough {
-    /// Why there is none; empty if there is.
+    /// The reason why there is no passthrough; empty if there is.
     refusal: OnceLock<String>,
     opens: Mutex<HashMap<u64, Opens>>,
     /// Whether the log tells of a file that the kernel did not register.
@@ -30,9 +30,9 @@ pub(crate) struct Passthrough {
 
 /// The handles of an inode.
 enum Opens {
-    /// All handles go through the daemon. How many there are.
+    /// All handles go through the daemon; their number.
     Daemon(u32),
-    /// All handles go to one backing file. How many there are, and the file.
+    /// All handles go to one backing file; their number, and the file.
     Passed(u32, Arc<BackingId>),
 }
 
@@ -49,13 +49,13 @@ impl Passthrough {
         Passthrough { refusal: OnceLock::new(), opens: Mutex::default(), has_failed: AtomicBool::new(false) }
     }
 
-    /// Says that there is none, unless that is known.
+    /// Records the reason why there is no passthrough, or an empty one, unless that is known.
     pub(crate) fn refuse(&self, reason: impl Into<String>) {
         let _ = self.refusal.set(reason.into());
     }
 
-    /// Registers a file without a name in the folder of the objects, to see whether the kernel does it. The kernel has
-    /// an empty file of no name then until the unmount, as only the answer to an open could give it back.
+    /// Registers a file without a name in the folder of the objects, to see whether the kernel accepts it. The kernel
+    /// then keeps an empty file without a name until the unmount, because only the answer to an open could release it.
     pub(crate) fn probe<F: fuser::Filesystem>(&self, session: &Session<F>, objects: &Path) {
         if self.refusal.get().is_some() {
             return;
@@ -143,7 +143,7 @@ impl Passthrough {
         *handles = handles.saturating_sub(1);
         let ended = (*handles == 0).then(|| entry.remove());
         drop(opens);
-        // The call to the kernel for it is not made under the lock.
+        // The drop calls the kernel, and so comes after the lock is released.
         drop(ended);
     }
 }

@@ -101,8 +101,8 @@ fn unescaped(field: &[u8]) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
-/// Unmounts a directory; `is_lazy` detaches it, and it ends with its last user. A user who is not root unmounts what is
-/// theirs through the program fusermount3, as they mounted it.
+/// Unmounts a directory; `is_lazy` detaches it, and the mount ends with its last user. A user who is not root unmounts
+/// through the program fusermount3, with which it was mounted.
 ///
 /// # Errors
 /// `EBUSY` while somebody uses it, `EPERM`, `EINVAL` if nothing is mounted there.

@@ -1,4 +1,4 @@
-//! [`Pool`]: threads for what waits for the device, so that no thread that reads the kernel's requests does.
+//! [`Pool`]: threads for jobs that wait for the device, so that threads that read the kernel's requests never do.
 
 use std::collections::VecDeque;
 use std::io;

@@ -20,7 +20,7 @@ use std::time::SystemTime;
 use thalweg_fs::{Allocation, Caller, Change, Kind, NewInode, READ, Volume, WRITE, XattrFlags};
 
 const BLOCK_BYTES: u64 = 4096;
-/// Inodes that `statfs` tells to be free: numbers do not run out.
+/// The number of free inodes that `statfs` reports: numbers do not run out.
 const FREE_INODES: u64 = 1 << 40;
 
 impl Filesystem for Daemon {
@@ -40,7 +40,7 @@ impl Filesystem for Daemon {
         match self.volume.lookup(&caller(request), parent.0, name.as_bytes()) {
             Err(error) if error.errno() == libc::ENOENT => {
                 self.operations.end(&begun, true);
-                // An inode of number 0: the kernel keeps that there is no such name.
+                // Number 0 tells the kernel to keep that there is no such name.
                 reply.entry(&FOREVER, &bare(0), GENERATION);
             }
             found => self.entry(&begun, parent, found, reply),
@@ -377,7 +377,7 @@ impl Filesystem for Daemon {
         if !matches!(whence, libc::SEEK_DATA | libc::SEEK_HOLE) {
             return reply.error(Errno::EINVAL);
         }
-        // No file has bytes before its first: of these two, that is no wrong argument.
+        // No file has bytes at a negative offset: for these two that is `ENXIO`, and no invalid argument.
         let Ok(from) = u64::try_from(offset) else { return reply.error(Errno::ENXIO) };
         let found = self.volume.seek(ino.0, from, whence == libc::SEEK_HOLE);
         match self.end(&begun, ino, found) {

@@ -21,16 +21,16 @@ const SYNC_THREADS: usize = 4;
 const DEVICE_THREADS: usize = 4;
 /// Threads for what may wait for room on a full disk.
 const ROOM_THREADS: usize = 2;
-/// How long a mount waits for the process of a dead mount to let go of the volume.
+/// How long a mount waits for the process of a dead mount to release the volume.
 const CORPSE_WAIT: Duration = Duration::from_secs(30);
-/// After how long a process that has the volume and answers tools counts as one that serves a mount.
+/// A process that has the volume and answers tools for this long counts as one that serves a mount.
 const SERVING_WAIT: Duration = Duration::from_secs(1);
 /// How long a mount waits before it tries again to open a volume that another process has.
 const RETRY: Duration = Duration::from_millis(10);
 
 /// Mounts the volume in the folder `volume` on `directory`, calls `mounted` once the kernel's first request is
-/// answered, and serves the volume until it is unmounted. Each of `signals` unmounts it; while it is in use they detach
-/// it, and it is served to its last user.
+/// answered, and serves the volume until it is unmounted. Each of `signals` unmounts it. While the volume is in use, a
+/// signal detaches it, and it is served to its last user.
 ///
 /// A mount on `directory` whose process is gone is detached first. A process that is closing the volume is waited for.
 ///
@@ -65,8 +65,8 @@ pub fn mount(
     served.and(closed)
 }
 
-/// Opens the volume. After umount(8), which returns before the process that served the mount has closed the volume, it
-/// waits for that process; not for one that goes on answering tools.
+/// Opens the volume. umount(8) returns before the process that served the mount has closed the volume, so the open
+/// waits for that process. It does not wait for a process that goes on answering tools.
 fn open(folder: &Path, database: impl Fn() -> OpenOptions) -> io::Result<Volume> {
     let (start, mut answered) = (Instant::now(), None);
     loop {
@@ -129,8 +129,8 @@ fn unmount_at(signals: &mut Signals, directory: &Path) {
     }
 }
 
-/// Makes a panic the end of the process: what was acknowledged is in the log, and no inode that is half changed in
-/// memory answers any more. A thread of fuser's that panics would just be missing from then on.
+/// Lets a panic end the process. Acknowledged operations are in the log, and no inode that is half changed in memory
+/// answers any more. Without this, a thread of fuser's that panics would just be missing from then on.
 fn abort_on_panic() {
     let say_it = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |what| {
@@ -139,7 +139,7 @@ fn abort_on_panic() {
     }));
 }
 
-/// Waits until the process of a dead mount has let go of the volume.
+/// Waits until the process of a dead mount has released the volume.
 fn wait_for_corpse(folder: &Path) -> io::Result<()> {
     let start = Instant::now();
     while let Some(wait) = crate::control::wait_for_end(folder)? {

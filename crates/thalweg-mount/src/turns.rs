@@ -1,4 +1,4 @@
-//! [`Turns`]: on a full disk, a thread that reads requests stays free for those that give room.
+//! [`Turns`]: on a full disk, one of the threads that read requests stays free for requests that give room.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use thalweg_fs::{Error, Volume};
@@ -7,8 +7,8 @@ use thalweg_fs::{Error, Volume};
 /// may reach.
 const SHORT_BYTES: u64 = 1 << 30;
 
-/// How many of the threads that read the kernel's requests make a call that needs room. On a full disk such a call may
-/// wait for seconds. So while room is short, one thread takes no such call: removals go on.
+/// Counts the threads that read the kernel's requests and make a call that needs room. On a full disk such a call may
+/// wait for seconds. So while room is short, one thread takes no such call, and removals go on.
 pub(crate) struct Turns {
     threads: usize,
     taken: AtomicUsize,

@@ -1,6 +1,6 @@
-//! Operations that may wait for the device. No thread that reads the kernel's requests does: what waits for an object's
-//! bytes goes to a pool, and a sync of rows is answered by the log when its promise is kept. Syncs have a pool of their
-//! own: they take as long as the device has bytes to write, and nothing else waits for a thread meanwhile.
+//! Operations that may wait for the device. No thread that reads the kernel's requests waits: a call that needs an
+//! object's bytes goes to a pool, and the log answers a sync of rows when its promise is kept. Syncs have a pool of
+//! their own, because they take as long as the device has bytes to write. So nothing else waits for a thread meanwhile.
 
 use crate::daemon::{Daemon, Shared, caller};
 use crate::opening::Opening;
@@ -16,7 +16,7 @@ use thalweg_fs::{Allocation, Caller, Change, NewInode, RenameFlags, Result, Volu
 type Spot<'a> = (INodeNo, &'a OsStr);
 
 impl Daemon {
-    /// Opens, on the pool of the syncs if an object is synced by it.
+    /// Opens, on the pool of the syncs if the open syncs an object.
     pub(crate) fn open_at(&self, opening: Opening, reply: ReplyOpen) {
         if !opening.is_synced() || !self.volume.has_object(opening.ino.0) {
             return self.open_file(opening, reply);
@@ -189,7 +189,7 @@ impl Daemon {
 fn with_room<T>(volume: &Volume, call: impl Fn() -> Result<T>) -> Result<T> {
     match call() {
         Err(error) if may_try_again(volume, &error) => {
-            // A failure is the background's to report, which tries again: what the caller lacks is room.
+            // The background reports a failure, and tries again. The caller gets the error that it lacks room.
             volume.make_room().or(Err(error)).and_then(|()| call())
         }
         done => done,

@@ -1,8 +1,8 @@
-//! The checker: decides whether a power cut may have left a database.
+//! The checker: decides whether a power cut may have left a database in the state found.
 //!
-//! In this order, so that nothing is repaired before it is looked at: every byte is verified by a `check`, which
-//! changes none; a read-only open is judged; an open is judged, and must give the same; the workload goes on, the
-//! database is closed, opened, judged and verified once more.
+//! The order prevents repairs before the checks. First a `check`, which changes nothing, verifies every byte. Then a
+//! read-only open is judged. Then an open is judged, and must give the same result. Then the workload continues, and
+//! the database is closed, opened, judged and verified once more.
 
 use crate::judge::Found;
 use crate::options::{Choice, builder};
@@ -14,20 +14,20 @@ use thalweg::{Database, Error};
 /// The input of the checker.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Of the workload.
+    /// The seed of the workload.
     pub seed: u64,
     /// How the database is opened.
     pub choice: Choice,
     /// The last write that was promised (0: none).
     pub promised: u64,
-    /// Writes to go on with.
+    /// The number of writes to continue with.
     pub go_on: u64,
 }
 
 /// The checker's answer on a correct database.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Answer {
-    /// The number of writes after which this is the state.
+    /// The number of writes after which the database has this state.
     pub prefix: u64,
     /// Keys with a value.
     pub keys: usize,
@@ -40,7 +40,7 @@ pub struct Answer {
 /// Judges the database.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The violation found.
 pub fn check(path: &Path, question: &Question) -> Result<Answer, String> {
     let workload = Workload { seed: question.seed };
     let mut answer = Answer::default();
@@ -76,7 +76,7 @@ pub fn check(path: &Path, question: &Question) -> Result<Answer, String> {
     Ok(answer)
 }
 
-/// Tables and records of the log; `None`: there is no database.
+/// Returns the numbers of tables and log records; `None`: there is no database.
 fn verify(path: &Path, question: &Question) -> Result<Option<(u64, u64)>, String> {
     let mut faults = Vec::new();
     let report = match builder(path, question.seed, &question.choice).check(&mut |fault| faults.push(fault.to_string()))

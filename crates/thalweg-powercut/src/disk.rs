@@ -1,13 +1,13 @@
-//! A disk with a volatile cache: a power cut loses a part of what was not flushed.
+//! A disk with a volatile cache: a power cut loses a part of the unflushed writes.
 //!
-//! [`Medium`] is the disk: a file for what is durable, and the writes since the last flush in memory. A flush moves all
-//! of them to the file. [`Medium::cut`] keeps a random part of the others, piece by piece: in any order of completion,
-//! with a tear between any two pieces, and with any version of a piece that was written several times. The contract of
-//! a block device with a write cache allows that and no more: flushed bytes are there, no piece is torn, and nothing
-//! appears that was not written.
+//! [`Medium`] is the disk: a file for the durable bytes, and the writes since the last flush in memory. A flush moves
+//! all of them to the file. [`Medium::cut`] keeps a random part of the writes in memory, piece by piece: in any order
+//! of completion, with a tear between any two pieces, and with any version of a piece that was written several times.
+//! The contract of a block device with a write cache allows exactly this: flushed bytes are there, no piece is torn,
+//! and nothing appears that was not written.
 //!
 //! [`serve`] speaks NBD (the fixed newstyle handshake and simple replies) with one client, which is qemu. A client that
-//! ends without a disconnect was killed: that is the cut. The lock of the medium is held for one request or one image,
+//! ends without a disconnect was killed: this is the cut. The lock of the medium is held for one request or one image,
 //! so an image is the disk between two requests.
 
 use crate::random::Random;
@@ -32,42 +32,42 @@ pub struct Medium {
     /// Unflushed writes, oldest first.
     cache: VecDeque<(u64, Vec<u8>)>,
     cached_bytes: usize,
-    /// Writes and flushes since it was switched on.
+    /// Writes and flushes since the disk was switched on.
     served: (u64, u64),
 }
 
 /// The part of the cache that a cut kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cut {
-    /// How the disk chose, in words.
+    /// The manner of the cut, in words.
     pub manner: &'static str,
     /// Writes and flushes that the disk has served.
     pub served: (u64, u64),
     /// Writes in the cache.
     pub writes: u64,
-    /// Their pieces.
+    /// The pieces of these writes.
     pub pieces: u64,
-    /// Those that reached the medium.
+    /// The pieces that reached the medium.
     pub kept: u64,
 }
 
-/// How a cut chooses.
+/// How a cut chooses the part of the cache that it keeps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manner {
     /// Nothing of the cache is kept.
     LoseAll,
-    /// All of it: only what had not reached the disk is lost.
+    /// All of the cache: only writes that had not reached the disk are lost.
     KeepAll,
     /// The first writes, in their order.
     KeepFirst,
-    /// Each write, or not.
+    /// Each write with some probability.
     KeepWrites,
-    /// Each piece, or not.
+    /// Each piece with some probability.
     KeepPieces,
 }
 
 impl Manner {
-    /// One of them.
+    /// Chooses a manner at random.
     pub fn choose(random: &mut Random) -> Self {
         match random.below(8) {
             0 | 1 => Manner::LoseAll,
@@ -90,7 +90,7 @@ impl Manner {
 }
 
 impl Cut {
-    /// The cut as a sentence.
+    /// Describes the cut as a sentence.
     pub fn words(&self) -> String {
         let (writes, flushes) = self.served;
         let (kept, pieces, unflushed) = (self.kept, self.pieces, self.writes);
@@ -143,7 +143,7 @@ impl Medium {
         Ok(())
     }
 
-    /// Makes durable all that was written before.
+    /// Makes all earlier writes durable.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -174,8 +174,8 @@ impl Medium {
         Ok(cut)
     }
 
-    /// Makes an image of what a cut now would leave, as another file; the disk goes on. Blocks are shared where the
-    /// file system can.
+    /// Makes an image, in another file, of the disk as a cut would leave it now; the disk itself continues. The files
+    /// share blocks if the file system supports this.
     ///
     /// # Errors
     /// The files cannot be read or written.
@@ -185,7 +185,7 @@ impl Medium {
         self.forget(&File::options().read(true).write(true).open(image)?, manner, piece, random)
     }
 
-    /// Writes to the file what stays of the cache.
+    /// Writes to `file` the part of the cache that the cut keeps.
     fn forget(&self, file: &File, manner: Manner, piece_bytes: usize, random: &mut Random) -> io::Result<Cut> {
         let mut cut = Cut { manner: manner.words(), served: self.served, ..Cut::default() };
         cut.writes = self.cache.len() as u64;
@@ -234,8 +234,8 @@ const REQUEST_MAGIC: u32 = 0x2560_9513;
 const REPLY_MAGIC: u32 = 0x6744_6698;
 /// Fixed newstyle, and no padding after the handshake.
 const HANDSHAKE_FLAGS: u16 = 0b11;
-/// There are flags; flushes and trims are supported. Without FUA a client uses write and flush. A trim
-/// is a write of zeros: a loop device takes it for one, and so do file systems that zero blocks by it.
+/// Flags are valid; flushes and trims are supported. Without FUA a client uses write and flush. A trim is a write of
+/// zeros, as loop devices and file systems that zero blocks by a trim expect.
 const EXPORT_FLAGS: u16 = 0b10_0101;
 const REPLY_ACK: u32 = 1;
 const REPLY_INFO: u32 = 3;
@@ -285,7 +285,7 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.kind(), UnexpectedEof | ConnectionReset | BrokenPipe)
 }
 
-/// Whether requests follow.
+/// Whether requests follow the handshake.
 fn handshake<S: Read + Write>(stream: &mut S, bytes: u64) -> io::Result<bool> {
     let greeting = [&MAGIC.to_be_bytes()[..], &OPTION_MAGIC.to_be_bytes(), &HANDSHAKE_FLAGS.to_be_bytes()].concat();
     stream.write_all(&greeting)?;
@@ -331,7 +331,7 @@ fn reply_option<S: Write>(stream: &mut S, option: u32, kind: u32, data: &[u8]) -
     stream.write_all(&reply)
 }
 
-/// Answers one request; whether more follow.
+/// Answers one request. Returns whether more requests follow.
 fn request<S: Read + Write>(stream: &mut S, medium: &Mutex<Medium>) -> io::Result<bool> {
     if read_u32(stream)? != REQUEST_MAGIC {
         return Err(io::Error::other("this is no request of NBD"));
@@ -349,7 +349,7 @@ fn request<S: Read + Write>(stream: &mut S, medium: &Mutex<Medium>) -> io::Resul
             locked(medium).read(offset, &mut answer)
         }
         1 => {
-            // A write that the kill cut short was never made.
+            // A write that the kill cut short counts as never made.
             let data = read_bytes(stream, length)?;
             if is_inside { locked(medium).write(offset, data) } else { Err(io::ErrorKind::InvalidInput.into()) }
         }

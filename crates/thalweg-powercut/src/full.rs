@@ -1,7 +1,7 @@
-//! A database on a disk that it fills: until writes are refused, then half of it is removed, and writes go on.
+//! Fills the disk of a database until it refuses writes, removes half of the records, and continues to write.
 //!
-//! This must hold: a refusal is `NoSpace` and poisons nothing; every removal is taken; the space comes back without a
-//! reopen; nothing that was written is lost, and nothing that was removed comes back.
+//! These must hold: a refusal is `NoSpace` and poisons nothing; every removal succeeds; the space is free again without
+//! a reopen; nothing that was written is lost, and nothing that was removed comes back.
 
 use std::io::Write;
 use std::path::Path;
@@ -22,7 +22,7 @@ fn key(number: u64) -> [u8; 16] {
     key
 }
 
-/// Bytes that no codec makes shorter.
+/// Returns bytes that no codec can compress.
 fn value(number: u64) -> Vec<u8> {
     let mut state = number.wrapping_add(1).wrapping_mul(0x2545_f491_4f6c_dd1d);
     let mut next = || {
@@ -41,10 +41,10 @@ fn open(path: &Path) -> Result<(Database, Keyspace), Error> {
     Ok((database, keyspace))
 }
 
-/// Writes records 0, 1, … to a new database until one is refused; how many were taken. `die`: the process ends there.
+/// Writes records 0, 1, … to a new database until one is refused. Returns their number. `die`: the process aborts then.
 ///
 /// # Errors
-/// Why something else was refused than a write for want of space.
+/// A refusal for another reason than a lack of space.
 pub fn fill(path: &Path, die: bool) -> Result<u64, String> {
     let (database, keyspace) = open(path).map_err(|error| format!("the first open: {error}"))?;
     let mut number = 0;
@@ -63,11 +63,11 @@ pub fn fill(path: &Path, die: bool) -> Result<u64, String> {
     Ok(number)
 }
 
-/// Goes on with a database that [`fill`] filled with `filled` records: removes every second one, and writes half as
-/// many new ones as it removed; twice, and looks after everything before and after a reopen.
+/// Continues with a database that [`fill`] filled with `filled` records: removes every second one, and writes half as
+/// many new ones as it removed. Does this twice, and verifies everything before and after a reopen.
 ///
 /// # Errors
-/// What does not hold.
+/// The requirement that does not hold.
 pub fn remove_and_go_on(path: &Path, filled: u64) -> Result<(), String> {
     let (database, keyspace) = open(path).map_err(|error| format!("an open on the full disk: {error}"))?;
     expect(&keyspace, 0..filled, |_| true)?;

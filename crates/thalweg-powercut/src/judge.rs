@@ -1,8 +1,8 @@
 //! The judge: finds the prefix of the writes after which a state is as found.
 //!
-//! Three things must hold after a power cut. Everything promised is there; everything that is there was written,
-//! byte for byte; and the two together are the state after some prefix of the writes that is not shorter than the
-//! promise, so no batch is torn, no removed key and no old version has come back.
+//! Three things must hold after a power cut. Everything promised is there. Everything found was written, byte for byte.
+//! The contents are the state after some prefix of the writes that is not shorter than the promise. So no batch is
+//! torn, and no removed key and no old version has come back.
 
 use crate::workload::{FILES, KEYSPACES, Workload, directories, key_of};
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ const BEYOND: u64 = 512;
 /// The greatest number of differences in a message.
 const LISTED: usize = 5;
 
-/// Which write a value is of, and its place in it.
+/// The number of the write that wrote a value, and the value's place in it.
 pub type Origin = (u64, usize);
 
 /// The contents of a database: the origin of each value, by keyspace and key.
@@ -23,10 +23,10 @@ pub struct Found {
 }
 
 impl Found {
-    /// Reads everything, in every way there is: forwards, backwards and key by key.
+    /// Reads everything in every way: forwards, backwards and key by key.
     ///
     /// # Errors
-    /// What is wrong: a read that fails, a value that nobody wrote, two reads that differ.
+    /// The fault: a read that fails, a value that no write put there, two reads that differ.
     pub fn read(database: &ReadOnlyDatabase, workload: Workload) -> Result<Self, String> {
         let mut found = Found::default();
         found.read_files(database, workload)?;
@@ -88,7 +88,7 @@ impl Found {
         Ok(())
     }
 
-    /// How many keys have a value.
+    /// The number of keys with a value.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
@@ -98,14 +98,14 @@ impl Found {
         self.entries.is_empty()
     }
 
-    /// The longest prefix of the writes after which the state is this one.
+    /// Returns the longest prefix of the writes after which the database has this state.
     ///
     /// # Errors
-    /// What is wrong: there is none, or it is shorter than what was `promised`.
+    /// The fault: there is no such prefix, or it is shorter than `promised`.
     pub fn prefix(&self, workload: Workload, promised: u64) -> Result<u64, String> {
         let newest = self.entries.values().map(|(number, _)| *number).max().unwrap_or(0);
         let mut state = State::default();
-        // How many keys differ between the state after this write and what was found.
+        // The number of keys that differ between the state after this write and the state found.
         let mut differing = self.entries.len();
         let mut equal = (differing == 0).then_some(0);
         let mut nearest = (differing, 0);
@@ -123,7 +123,7 @@ impl Found {
             if differing == 0 {
                 equal = Some(number);
             }
-            // Far from the promise the nearest state explains nothing.
+            // A nearest state far from the promise would explain nothing.
             if number >= promised && (differing < nearest.0 || nearest.1 < promised) {
                 nearest = (differing, number);
             }
@@ -203,7 +203,7 @@ mod tests {
     fn a_state_is_known_by_its_prefix() {
         for prefix in [0, 1, 2, 40, 999, 3000] {
             let known = after(prefix).prefix(WORKLOAD, prefix).unwrap();
-            // A removal of what is not there leaves the same state.
+            // A removal of a missing key leaves the same state.
             assert!(known == prefix || after(known) == after(prefix), "{prefix}: {known}");
         }
     }

@@ -1,5 +1,4 @@
-//! The options of the database: everything is small, so that flushes, compactions and recycled log segments never
-//! cease.
+//! The options of the database: everything is small, so that it always flushes, compacts and recycles log segments.
 
 use crate::random::Random;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ pub const BACKENDS: [(&str, DurabilityBackend); 3] = [
     ("paper", DurabilityBackend::Paper),
 ];
 
-/// The random numbers for the capacity of the fast tier. No write has this number.
+/// The stream of random numbers for the capacity of the fast tier. No write has this number.
 const FAST_TIER_STREAM: u64 = u64::MAX;
 
 /// The options that do not follow from the seed.
@@ -25,10 +24,10 @@ pub struct Choice {
     pub fast_tier: Option<PathBuf>,
 }
 
-/// The back-end of that name, for the command line.
+/// Finds the back-end of that name, for the command line.
 ///
 /// # Errors
-/// The names that there are.
+/// The known names.
 pub fn backend_named(name: &str) -> Result<DurabilityBackend, String> {
     let found = BACKENDS.iter().find(|(known, _)| *known == name);
     found.map(|(_, backend)| *backend).ok_or_else(|| {
@@ -63,7 +62,7 @@ pub fn builder(path: &Path, seed: u64, choice: &Choice) -> Builder {
         .directory_level0_trigger(random.pick(&[2, 2, 4, 16]));
     match &choice.fast_tier {
         Some(directory) => {
-            // At least four memtables, and so little that it is full again and again.
+            // At least four memtables, and small enough to fill up again and again.
             let bytes = Random::of(seed, FAST_TIER_STREAM).pick(&[1, 1, 2, 8]) << 20;
             builder.fast_tier(FastTier::Directory(directory.clone()), bytes)
         }

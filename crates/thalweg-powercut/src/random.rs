@@ -1,10 +1,10 @@
-//! [`Random`]: SplitMix64, so that a seed says everything.
+//! [`Random`]: SplitMix64, so that a seed determines everything.
 
 /// A generator of random numbers.
 pub struct Random(u64);
 
 impl Random {
-    /// The generator of `stream` of `seed`: independent of all its other streams.
+    /// The generator of one `stream` of `seed`, independent of the seed's other streams.
     pub fn of(seed: u64, stream: u64) -> Self {
         let mut outer = Random(seed);
         let outer = outer.number();
@@ -32,7 +32,7 @@ impl Random {
         self.below(100) < chance
     }
 
-    /// One of these.
+    /// Picks one of `choices`.
     pub fn pick<T: Copy>(&mut self, choices: &[T; 4]) -> T {
         let [first, second, third, fourth] = *choices;
         match self.below(4) {

@@ -1,4 +1,4 @@
-//! The workload: write number n of a seed, from these two numbers alone.
+//! The workload: the write of number n of a seed follows from these two numbers alone.
 //!
 //! Writes are numbered from 1 and made in this order by one thread, so the states that a crash may leave are exactly
 //! those after a prefix of the writes. A value names its seed, its write and its place in it, so no two are equal: a
@@ -11,7 +11,7 @@ use thalweg::Durability;
 /// directories.
 pub const KEYSPACES: [&str; 4] = ["split", "whole", "cold", "files"];
 
-/// The index of the last one. Its keys are the number of a directory (8 bytes, big-endian), then the name.
+/// The index of the directory keyspace. Its keys are the number of a directory (8 bytes, big-endian), then the name.
 pub const FILES: usize = 3;
 
 /// The first keys of all partitions of the first keyspace except the first.
@@ -19,15 +19,15 @@ pub const SPLITS: [&[u8]; 2] = [b"02000", b"04000"];
 
 /// Keys of each keyspace but the cold one.
 const KEYS: u64 = 6000;
-/// So many names are in directory 0; of the others, a few are in each directory.
+/// The number of names in directory 0; each other directory has a few.
 const LARGE_DIRECTORY: u64 = 1500;
 const DIRECTORY_NAMES: u64 = 20;
 const COLD_KEYS: u64 = 50;
 /// Writes of a phase: they have the same durabilities and the same hot keys.
 const PHASE_WRITES: u64 = 1024;
-/// Writes of a cycle, of which a seed has one. With odd seeds the second half of a cycle is a *shrink phase*, which
-/// removes most keys, so that split partitions merge. An image sees a thousand writes of a slow file system, and ten
-/// thousand of a fast one.
+/// Writes of a cycle; a seed has one of these lengths. With odd seeds the second half of a cycle is a *shrink phase*,
+/// which removes most keys, so that split partitions merge. An image covers a thousand writes on a slow file system,
+/// and ten thousand on a fast one.
 const CYCLE_WRITES: [u64; 4] = [1280, 2560, 5120, 10_240];
 /// Bytes of seed, number, place and length at the head of a value.
 const VALUE_HEAD: usize = 24;
@@ -50,7 +50,7 @@ pub struct Write {
     pub number: u64,
     /// In the order of the batch.
     pub changes: Vec<Change>,
-    /// When it returns.
+    /// The durability with which the write returns.
     pub durability: Durability,
     /// Whether the writer calls `persist` after it.
     pub persist: bool,
@@ -59,7 +59,7 @@ pub struct Write {
 /// The workload of a seed.
 #[derive(Clone, Copy)]
 pub struct Workload {
-    /// Decides everything.
+    /// The seed, which determines everything.
     pub seed: u64,
 }
 
@@ -68,7 +68,7 @@ impl Workload {
     pub fn write(self, number: u64) -> Write {
         let mut random = Random::of(self.seed, number);
         let mut phase = Random::of(self.seed, u64::MAX - number / PHASE_WRITES);
-        // Phases with hardly a promise matter too: the background then has the disk for itself.
+        // Phases with few promises matter too: the background then has the disk for itself.
         let sync_one_in = phase.pick(&[8, 60, 600, 6000]);
         let persist_one_in = phase.pick(&[100, 400, 1000, 10_000]);
         let hot = phase.below(KEYS - 300);
@@ -112,7 +112,7 @@ impl Workload {
         value
     }
 
-    /// Which write put this value under this key, and at which place in it; `None`: none did.
+    /// Returns the write that put this value under this key, and the value's place in it; `None`: no write did.
     pub fn origin(self, keyspace: usize, key: &[u8], value: &[u8]) -> Option<(u64, usize)> {
         let seed = u64::from_be_bytes(value.get(..8)?.try_into().ok()?);
         let number = u64::from_be_bytes(value.get(8..16)?.try_into().ok()?);

@@ -1,8 +1,8 @@
-//! The writer: the workload, into a database, with a report of every promise.
+//! The writer: writes the workload into a database, and reports every promise.
 //!
-//! One thread writes, in the order of the numbers; another calls `persist` at random moments, so that two syncs are in
+//! One thread writes, in the order of the numbers. Another calls `persist` at random moments, so that two syncs are in
 //! flight. Each promise is one line, `promised N`, written at once and only after the engine's call has returned: a
-//! reader of the line may hold the engine to it. What is found at the start is promised too: an open made it durable.
+//! reader of the line may rely on it. The contents found at the start are promised too: the open made them durable.
 
 use crate::judge::Found;
 use crate::options::{Choice, builder};
@@ -24,11 +24,11 @@ pub struct Plan {
     pub choice: Choice,
     /// The last write, after which the writer closes the database; `None`: it writes until it is killed.
     pub last: Option<u64>,
-    /// Writes a second at most; 0: as many as there can be.
+    /// The greatest number of writes a second; 0: unlimited.
     pub rate: u64,
 }
 
-/// Where promises go, in ascending order.
+/// The output of promises, in ascending order.
 struct Report<'a, W> {
     lines: Mutex<(u64, &'a mut W)>,
 }
@@ -40,7 +40,7 @@ impl<W: io::Write> Report<'_, W> {
             return Ok(());
         }
         lines.0 = number;
-        // One write, so that a reader sees the whole line or, at the end of a life, a part without its end.
+        // One write call, so that a reader sees the whole line or, at the end of a life, only its beginning.
         let line = format!("promised {number}\n");
         lines.1.write_all(line.as_bytes()).and_then(|()| lines.1.flush()).map_err(|e| format!("cannot report: {e}"))
     }
@@ -53,10 +53,10 @@ pub struct Keyspaces {
 }
 
 impl Keyspaces {
-    /// Makes those that are missing.
+    /// Creates the missing keyspaces.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The engine's error.
     pub fn open(database: &Database) -> thalweg::Result<Self> {
         let mut ordered = Vec::new();
         for (index, name) in KEYSPACES.into_iter().take(FILES).enumerate() {
@@ -72,7 +72,7 @@ impl Keyspaces {
     /// Makes one write.
     ///
     /// # Errors
-    /// What the engine says.
+    /// The engine's error.
     pub fn apply(&self, database: &Database, workload: Workload, write: &Write) -> thalweg::Result<()> {
         let (number, durability) = (write.number, write.durability);
         if let [Change { keyspace, key, length }] = write.changes.as_slice() {
@@ -108,7 +108,7 @@ impl Keyspaces {
     }
 }
 
-/// Goes on after the last write that is there. Gives the number of the last write.
+/// Continues after the last write in the database. Returns the number of the last write.
 ///
 /// # Errors
 /// What went wrong, with the number of the write.
@@ -172,7 +172,7 @@ fn persist_now_and_then<W: io::Write>(
 ) -> Result<(), String> {
     let mut random = Random::of(seed, 1);
     while !ended.load(Ordering::Relaxed) {
-        // Now and then for so long that nothing but the engine's own syncs flushes the disk.
+        // Some pauses are so long that only the engine's own syncs flush the disk.
         let pause_ms = random.pick(&[10, 60, 60, 1500]);
         for _ in 0..random.below(pause_ms) {
             if !ended.load(Ordering::Relaxed) {

@@ -1,13 +1,13 @@
-//! [`Answers`]: the callbacks that clients gave to tickets, and what these were called with.
+//! [`Answers`]: the callbacks that clients gave to tickets, and their outcomes.
 //!
-//! A callback may be called on any thread, so it only notes its outcome here. The life's end judges the outcomes:
-//! every callback was called once, and what got `Ok` is a promise.
+//! A callback may be called on any thread, so it only stores its outcome here. The end of the life judges the outcomes:
+//! every callback was called once, and every `Ok` is a promise.
 
 use crate::oracle::Position;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg::CommitTicket;
 
-/// See the module.
+/// The callbacks of one life. Clones share them.
 #[derive(Clone, Default)]
 pub struct Answers(Arc<Mutex<State>>);
 
@@ -24,7 +24,7 @@ struct Asked {
 }
 
 impl Answers {
-    /// Asks to be told when everything up to `position` is durable, which is what the ticket is for.
+    /// Registers a callback of `ticket`, which promises that everything up to `position` is durable.
     pub fn ask(&self, ticket: &CommitTicket, position: Position) {
         let number = {
             let asked = &mut self.state().asked;
@@ -39,7 +39,7 @@ impl Answers {
         });
     }
 
-    /// The positions that were asked for since the last call, each with its outcome. The database must be closed.
+    /// Takes the positions of the callbacks since the last call, each with its outcome. The database must be closed.
     ///
     /// # Panics
     /// When a callback was not called, or more than once.

@@ -1,5 +1,5 @@
-//! Planted bugs: each is enabled, and the checks run until one catches it. A check that never fails proves nothing, and
-//! so does a check that fails without the bug too.
+//! Planted bugs: the checks run with each bug until one catches it. A check that never fails proves nothing, and
+//! neither does a check that fails without the bug.
 //!
 //! `plant` is global to the process, so only one bug is planted at a time, and nothing else runs in the process.
 

@@ -1,5 +1,5 @@
 //! `faults`: fixed workloads, in which every single operation of the disk fails, once or from then on. Nothing may
-//! panic or hang, the callers that were promised something must get the error, and the next open must be consistent.
+//! panic or hang, every caller with a promise must get the error, and the next open must be consistent.
 
 use crate::plan::Plan;
 use crate::session::{Farewell, Session};
@@ -52,14 +52,14 @@ fn fail_at(plan: &Plan, seed: u64, nth: u64, for_ever: bool, report: &mut Faults
     report.operations += u64::from(struck);
     for (number, strictness) in [Strictness::ProcessDeath, Strictness::LoseUnsynced].into_iter().enumerate() {
         let mut after = session.fork(session.disk().snapshot(), seed ^ nth ^ (number as u64) << 40);
-        // The fork has no faults; but the earlier faults still limit what must have survived.
+        // The fork has no faults, but the earlier faults still limit which writes must have survived.
         after.stage.faults.set(true);
         after.crash(strictness);
         after.begin_phase(None);
         let Some(opened) = after.open() else { panic!("the open after the faults ended failed") };
         after.check_live(&opened);
         after.farewell(opened, Farewell::Close);
-        // A power cut must not lose what the recovery found, phantoms of failed syncs included.
+        // A power cut must not lose what the recovery found, including pages whose sync failed.
         after.crash(Strictness::LoseUnsynced);
         after.begin_phase(None);
         let Some(opened) = after.open() else { panic!("the second open after the faults ended failed") };

@@ -1,7 +1,7 @@
 //! [`LossBound`]: no published record stays undurable for longer than the log's interval and one sync.
 //!
-//! It reads the engine's own positions at every step. A crash shows that these are true: what was acknowledged longer
-//! ago than the bound must be there (`Session::crash`).
+//! The check reads the engine's own positions at every step. A crash shows whether they are true: writes acknowledged
+//! longer ago than the bound must be there (`Session::crash`).
 
 use crate::plan::Plan;
 use std::collections::VecDeque;
@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Slack for the steps in which coroutines notify each other.
 const SLACK_NS: u64 = 6_000_000;
 
-/// How long a record may wait: the interval and one sync. Where a sync takes longer than the interval, the record may
-/// also wait for the sync in flight. Without rings a sync goes over its `segments` one after the other.
+/// The longest time that a record may wait: the interval and one sync. If a sync takes longer than the interval, the
+/// record may also wait for the sync in flight. Without rings a sync syncs its `segments` one after the other.
 pub(crate) fn bound_ns(plan: &Plan, segments: u64) -> Option<u64> {
     let in_a_row = if plan.has_rings { 1 } else { segments.max(1) };
     let (interval_ns, sync_ns) = (plan.log_sync_interval_ns()?, plan.sync_ns_max() * in_a_row);
@@ -23,11 +23,11 @@ pub(crate) fn bound_ns(plan: &Plan, segments: u64) -> Option<u64> {
 pub(crate) struct LossBound {
     plan: Plan,
     progress: Box<dyn Fn() -> Option<(u64, u64)> + Send>,
-    /// Positions up to which the log was published, with the time of each.
+    /// Published positions of the log, with the time of each.
     published: VecDeque<(u64, u64)>,
-    /// The most segments that were not durable at a time since all of the log was.
+    /// The greatest number of undurable segments since the whole log was last durable.
     segments: u64,
-    /// The most of this life.
+    /// The greatest number of undurable segments in this life.
     segments_max: Arc<AtomicU64>,
 }
 

@@ -1,9 +1,9 @@
-//! [`Oracle`]: what a database may contain, given the calls and their results.
+//! [`Oracle`]: the contents that a database may have, given the calls and their results.
 //!
 //! A write is *acknowledged* with its position in the order of publishing (its sequence number), or it stays a *maybe*:
 //! it was under way when the power was cut, or it failed. Ticks number the events that the harness sees, in order.
 //!
-//! After a crash (`check_recovered`) there must be a *cut*: exactly the acknowledged writes up to it are there, and it
+//! After a crash (`check_recovered`) there must be a *cut*: exactly the acknowledged writes up to it are there. The cut
 //! is not before the *floor*, the last position that was promised durable. A maybe is there as a whole or not at all,
 //! and everything that is there was written. While the database is open (`check_read`), a read gives the newest write
 //! that was acknowledged before the read began, or a later one.
@@ -44,7 +44,7 @@ enum Fate {
 /// The writes that must have survived.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survival {
-    /// Any prefix, for a recovery that may drop what follows damage.
+    /// Any prefix, after a recovery that may drop the writes behind a damage.
     Prefix,
     /// The writes that were promised durable.
     Promised,
@@ -83,7 +83,7 @@ impl Oracle {
         self.tick
     }
 
-    /// Notes a write before its call; it is a maybe from then on.
+    /// Notes a write before its call. The write is a maybe from then on.
     pub fn begin(&mut self, label: String, changes: impl IntoIterator<Item = (Spot, Value)>) -> WriteId {
         let invoked = self.tick();
         let changes: BTreeMap<Spot, Value> = changes.into_iter().collect();
@@ -161,7 +161,7 @@ impl Oracle {
         self.keyspaces.insert(Arc::clone(name), Existence::Absent);
     }
 
-    /// Forgets the content of dropped keyspaces: no open finds any of it.
+    /// Forgets the content of dropped keyspaces, which no open finds.
     fn forget_dropped(&mut self) {
         let keyspaces = &self.keyspaces;
         let is_dropped = |spot: &Spot| keyspaces.get(&spot.0) == Some(&Existence::Absent);
@@ -171,7 +171,7 @@ impl Oracle {
         }
     }
 
-    /// The keyspaces that must exist; `None` while that is open.
+    /// The keyspaces that must exist; `None` while a create or drop leaves this open.
     pub fn keyspaces(&self) -> Option<Vec<String>> {
         if self.keyspaces.values().any(|existence| *existence == Existence::Maybe) {
             return None;
@@ -258,7 +258,7 @@ impl Oracle {
         Some(known)
     }
 
-    /// Checks what was recovered, takes it as the new base, and forgets the history before.
+    /// Checks the recovered content, takes it as the new base, and forgets the earlier history.
     pub fn check_recovered(
         &mut self,
         keyspaces: &[String],
@@ -355,7 +355,7 @@ impl<'a> Recovered<'a> {
         self.found.get(spot).map(|value| &value[..])
     }
 
-    /// Whether `maybe` may come after the write that the fold has at a key.
+    /// Whether `maybe` may come after `last`, the last write of a key in the fold.
     fn may_follow(maybe: &Write, last: Option<&Write>) -> bool {
         last.is_none_or(|last| maybe.returned > last.invoked)
     }

@@ -1,11 +1,11 @@
-//! [`Pace`]: what takes time in a world, and which clients are kept from running (`pacing.rs` makes them wait).
+//! [`Pace`]: the durations in a world, and the clients that are kept from running (`pacing.rs` makes them wait).
 //!
-//! *Syncs* take time in the plans that say so. A sync of a ring blocks nothing. Any other sync blocks its caller: a
-//! client, or all coroutines of the worker it is made on. Time then passes only by steps, or when nothing can run, so a
-//! late event is late because it waited.
+//! *Syncs* take time in some plans. A sync of a ring blocks nothing. Any other sync blocks its caller: a client, or all
+//! coroutines of the worker on which it is made. Time then passes only by steps, or when nothing can run, so an event
+//! can only be late because it waited.
 //!
-//! A client is *parked* between a reservation and its publication, as a thread that the processor does not run: for up
-//! to some hundred milliseconds, also across a close and the next open.
+//! A client is *parked* between a reservation and its publication, like a thread that the processor does not run. It is
+//! parked for up to some hundred milliseconds, even across a close and the next open.
 //!
 //! Locks: `pace`, for a few instructions, also under the world's `state`; nothing is called under it.
 
@@ -61,7 +61,7 @@ impl Pace {
         self.timing.as_ref().is_some_and(|timing| timing.has_rings)
     }
 
-    /// Blocks a worker until then.
+    /// Blocks a worker until `until_ns`.
     pub(crate) fn block(&mut self, worker: (u64, Lane), until_ns: u64) {
         self.busy.push((worker, until_ns));
     }
@@ -71,7 +71,7 @@ impl Pace {
         self.parking = parking.map(|(rng, one_in)| Parking { rng, one_in });
     }
 
-    /// Notes that the client in `slot` is parked, or goes on.
+    /// Notes that the client in `slot` is parked, or continues.
     pub(crate) fn set_parked(&mut self, slot: usize, is_parked: bool) {
         if is_parked {
             self.parked.insert(slot);

@@ -30,7 +30,7 @@ impl World {
         self.pace().park_clients(parking);
     }
 
-    /// Perhaps parks the running client. Returns whether it did.
+    /// Parks the running client with some probability. Returns whether it did.
     pub(crate) fn park_at(&self, point: Point) -> bool {
         let Running::Client(slot) = self.running() else { return false };
         let Some(ns) = self.pace().draw_parked_ns(point) else { return false };
@@ -42,7 +42,7 @@ impl World {
         true
     }
 
-    /// A sync for which its caller waits.
+    /// Makes a sync for which its caller waits.
     pub(crate) fn blocking_sync(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         let Some(ns) = self.pace().draw_sync_ns() else { return sync() };
         match self.running() {
@@ -65,7 +65,7 @@ impl World {
         }
     }
 
-    /// A sync that a ring carries out, if there are rings.
+    /// Makes a sync on a ring, if there are rings.
     pub(crate) fn ring_sync(
         self: &Arc<Self>,
         sync: impl FnOnce() -> Result<()> + Send + 'static,

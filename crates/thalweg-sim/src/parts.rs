@@ -1,18 +1,18 @@
-//! [`in_processes`]: a test that is run in parts, each in a process of its own.
+//! [`in_processes`]: runs a test in parts, each in a process of its own.
 
 use std::process::{Child, Command, Stdio};
 
-/// The part that a process has, of how many: `0/2`.
+/// The variable with the number of a process and the number of processes: `0/2`.
 const PART: &str = "THALWEG_TEST_PART";
 
-/// Runs `part` in as many processes as there are processors. `part` is given the number of the process, from 0, and how
-/// many there are.
+/// Runs `part` in as many processes as there are processors. `part` gets the number of its process, from 0, and the
+/// number of processes.
 ///
-/// A planted bug is global to a process, so that only processes can try several bugs at the same time. The caller is
-/// the test named `test`, the only one of its binary: each process is that binary again.
+/// A planted bug is global to a process, so only several processes can try several bugs at the same time. The caller is
+/// the test named `test`, the only one of its binary; each process runs this binary again.
 ///
 /// # Panics
-/// If a process fails; then it shows what that process has printed.
+/// If a process fails; the message has the process's output.
 pub fn in_processes(test: &str, part: impl FnOnce(usize, usize)) {
     if let Ok(given) = std::env::var(PART) {
         let parsed =
@@ -22,12 +22,12 @@ pub fn in_processes(test: &str, part: impl FnOnce(usize, usize)) {
     }
     let parts = std::thread::available_parallelism().map_or(1, usize::from);
     let started: Vec<Child> = (0..parts).map(|number| start(test, number, parts)).collect();
-    // What they print is shown only if one fails: each tells a result of its own, which is none of this run.
+    // The output of the processes is shown only if one fails, because each reports a test result of its own.
     let failed = |error| panic!("a part of the test: {error}");
     let ended: Vec<_> = started.into_iter().map(|process| process.wait_with_output().unwrap_or_else(failed)).collect();
     for process in ended {
         let said = [process.stdout, process.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-        // One: `test` is the name of a test.
+        // False if no test has the name `test`.
         let has_run = said[0].contains("1 passed");
         assert!(process.status.success() && has_run, "{}\n{}", said[0], said[1]);
     }

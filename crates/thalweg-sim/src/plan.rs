@@ -80,7 +80,7 @@ pub struct Plan {
     log_bytes_max: u64,
     memtable_bytes: usize,
     sealed_memtables_max: usize,
-    /// Bytes that all memtables may have, if these are few: a replay then flushes whatever it has.
+    /// The small limit on the bytes of all memtables, if there is one: a replay then has to flush.
     memtables_bytes_max: Option<u64>,
     block_cache_bytes: u64,
     block_bytes: usize,
@@ -98,7 +98,8 @@ pub struct Plan {
     /// Whether several entries of directories are read at once.
     pub reads_many_files: bool,
     directory_level0_trigger: usize,
-    /// The highest and the lowest bits that hashes of names have: few, so that many names have equal hashes or fences.
+    /// The numbers of highest and lowest bits of the hashes of names: few bits, so that many names have equal hashes or
+    /// fences.
     name_hash_bits: Option<(u32, u32)>,
     pack_block_bytes: usize,
     directory_structures: DirectoryStructures,
@@ -112,9 +113,9 @@ pub struct Plan {
     pub compacts_ranges: bool,
     /// The fast tier.
     pub tier: TierPlan,
-    /// Whether opens are preceded by one for reading alone, which must find the same.
+    /// Whether a read-only open precedes each open, and must find the same content.
     pub reads_first: bool,
-    /// Each open but the first has options of its own, drawn with this seed.
+    /// The seed by which each open after the first draws options of its own.
     changing_options: Option<u64>,
 }
 
@@ -135,7 +136,8 @@ fn random_structures(mut rng: Rng) -> DirectoryStructures {
     if rng.one_in(8) { DirectoryStructures::Paper { f_cache_bytes } } else { DirectoryStructures::Ordered }
 }
 
-/// Hashes of four bits in one plan of four, and in one of four such that parts of listings end between equal fences.
+/// Hashes of four bits in one plan of four. In a third of the others, hashes such that parts of listings end between
+/// equal fences.
 fn random_hash_bits(rng: &Rng) -> Option<(u32, u32)> {
     if rng.aside(27).one_in(4) { Some((4, 0)) } else { rng.aside(35).one_in(3).then_some((2, 6)) }
 }
@@ -211,17 +213,17 @@ impl Plan {
         .with_chosen_backend()
     }
 
-    /// Without what seeds have drawn only since `tests/seeds.rs` names some of them.
+    /// Returns the plan without the choices that would change the histories of the first seeds in `tests/seeds.rs`.
     pub fn as_it_was(self) -> Self {
         Plan { compacts_ranges: false, tier: TierPlan::NONE, changing_options: None, ..self.with_defaults() }
     }
 
-    /// With the memory of memtables and the fast tier that a database has by default, in every open.
+    /// Returns the plan with the default memory of memtables and default fast tier of a database, in every open.
     pub fn with_defaults(self) -> Self {
         Plan { memtables_bytes_max: None, tier: self.tier.with_defaults(), reads_first: false, ..self }
     }
 
-    /// The plan with the options of an open, by its number. Options are not stored: each open may have others.
+    /// Returns the plan with the options of open `number`. Options are not stored, so each open may have others.
     pub fn of_open(&self, number: u64) -> Self {
         let Some(seed) = self.changing_options.filter(|_| number > 0) else { return self.clone() };
         let mut rng = Rng::new(seed ^ number);
@@ -260,7 +262,7 @@ impl Plan {
         }
     }
 
-    /// The plan of the checks of every input and output: one client, a short and busy workload.
+    /// The plan of the checks of every operation of the disk: one client, a short and busy workload.
     pub fn fixed(operations: u64) -> Self {
         Plan {
             clients: 1,
@@ -342,7 +344,7 @@ impl Plan {
         }
     }
 
-    /// The plans of the checks of every input and output, each with its name.
+    /// The plans of the checks of every operation of the disk, each with its name.
     pub fn workloads(operations: u64) -> [(&'static str, Plan); 5] {
         let tier = Plan {
             tier: TierPlan { bytes: Some((8 << 10, 256 << 10)), ..TierPlan::NONE },
@@ -363,7 +365,7 @@ impl Plan {
         ]
     }
 
-    /// The plan of the damage: as small as possible with tables in several levels.
+    /// The plan of `damage`: as small as possible with tables in several levels.
     pub fn small() -> Self {
         Plan {
             keys: 8,
@@ -379,7 +381,7 @@ impl Plan {
         }
     }
 
-    /// The same with a fast tier in files.
+    /// Like [`Plan::small`], with a fast tier in files.
     pub fn small_tier() -> Self {
         let tier = TierPlan { bytes: Some((32 << 10, 256 << 10)), ..TierPlan::NONE };
         Plan { tier: tier.in_files(), ..Plan::small() }

@@ -20,7 +20,7 @@ impl Rng {
         Rng::new(self.next_u64())
     }
 
-    /// A separate sequence that draws nothing from this one.
+    /// Returns a separate sequence without drawing from this one.
     pub fn aside(&self, tag: u64) -> Self {
         Rng::new(self.clone().next_u64() ^ tag)
     }

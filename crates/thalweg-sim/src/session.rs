@@ -34,11 +34,12 @@ pub struct Session {
     last_alive_ns: Arc<AtomicU64>,
     /// The most segments of the log that were not durable at a time, in this life.
     segments_unsynced_max: Arc<AtomicU64>,
-    /// A write-back failed, perhaps without a report: the kernel reports it to the next sync, also in a later life.
+    /// Whether a write-back failed, perhaps without a report: the kernel reports it to the next sync, even in a later
+    /// life.
     pub owes_error: bool,
-    /// The disk is full when this life ends, and still when the next open begins.
+    /// Whether the disk is full when this life ends, and still when the next open begins.
     pub stays_full: bool,
-    /// Whether the reserve is as large as at the end of the life: a power cut loses its pages, which are never synced.
+    /// Whether the reserve keeps its size into the next life: a power cut loses its pages, which are never synced.
     keeps_pages: bool,
 }
 
@@ -80,7 +81,7 @@ impl Session {
         }
     }
 
-    /// The same history on another disk, in its own world: one of several outcomes of a crash.
+    /// Returns a session with the same history on another disk, in its own world: one of several outcomes of a crash.
     pub fn fork(&self, disk: SimulatedDisk, seed: u64) -> Self {
         let world = World::new(seed, false);
         let stage = Stage::new(self.stage.plan.clone(), world, disk, self.stage.oracle.borrow().clone());
@@ -102,7 +103,7 @@ impl Session {
         self.stage.disk.borrow().clone()
     }
 
-    /// Starts a phase in which the kernel writes back by itself, and `also` runs between steps.
+    /// Starts a phase in which the kernel writes back in the background, and `also` runs between steps.
     pub fn begin_phase(&mut self, mut also: Option<Hook>) {
         let disk = self.disk();
         let one_in = self.stage.plan.writeback_one_in;
@@ -126,8 +127,8 @@ impl Session {
         })));
     }
 
-    /// Opens the database, checks its content, and creates missing keyspaces. `None` when a power cut or a fault ended
-    /// that.
+    /// Opens the database, checks its content, and creates missing keyspaces. `None` if a power cut or a fault ended
+    /// the open.
     pub fn open(&mut self) -> Option<Opened> {
         self.stage.poisoned.set(false);
         let read = self.stage.plan.reads_first.then(|| self.read_first()).flatten();
@@ -143,7 +144,7 @@ impl Session {
                 return None;
             }
         };
-        // Not in the match, which would keep its handle.
+        // Not inside the `match`, which would keep the handle alive.
         let found = read_all(&Database::clone(&db).into());
         let (names, found) = match found {
             Ok(all) => all,
@@ -165,7 +166,7 @@ impl Session {
         self.stage.world.note(found.len() as u64);
         let outcome = self.stage.oracle.borrow_mut().check_recovered(&names, found, self.survival);
         self.stage.must(outcome);
-        // What a recovery found is durable when it returns (docs/durability.md).
+        // The content found by a recovery is durable when the recovery returns (docs/durability.md).
         self.survival = Survival::Acknowledged;
         self.stage.acknowledged.borrow_mut().clear();
         match self.create_stable(&db).and_then(|stable| Some((stable, self.create_files(&db)?))) {
@@ -177,8 +178,8 @@ impl Session {
         }
     }
 
-    /// Opens the database for reading alone. `None` when there is none, or a power cut or a fault ended that. Nor after
-    /// a failed sync: the cache, which this reads, has more than the medium then.
+    /// Opens the database for reading only. `None` if there is no database, or if a power cut or a fault ended the
+    /// open. Also `None` after a failed sync: this open reads the cache, which then has more than the medium.
     fn read_first(&self) -> Option<(Vec<String>, Found)> {
         let disk = self.disk();
         if disk.files().iter().any(|(path, _)| disk.has_phantoms(path)) {
@@ -197,7 +198,7 @@ impl Session {
         found.inspect_err(|error| self.stage.expect_trouble("reading without writing", error)).ok()
     }
 
-    /// An open needs no space besides the reserve.
+    /// Opens the database, and checks that the open needs no space besides the reserve.
     fn open_database(&mut self) -> thalweg::Result<Database> {
         let disk = self.disk();
         let is_full = std::mem::take(&mut self.stays_full);
@@ -340,7 +341,7 @@ impl Session {
         self.stage.world.sleep(1_000_000_000);
     }
 
-    /// Checks every key of the open database. Between operations only maybes may be uncertain.
+    /// Checks every key of the open database. Between operations only a maybe may leave a key uncertain.
     pub fn check_live(&self, opened: &Opened) {
         let tick = self.stage.tick();
         let snapshot = opened.db.snapshot();
@@ -355,7 +356,7 @@ impl Session {
         }
     }
 
-    /// Checks that writes are soon accepted again, after the disk has space or there are descriptors again.
+    /// Checks that writes are accepted again soon after a shortage of space or descriptors.
     pub fn check_room_again(&self, opened: &Opened) {
         let (name, keyspace) = &opened.stable[0];
         for attempt in 0.. {
@@ -424,7 +425,7 @@ impl Session {
         assert!(left == 0, "{left} background coroutines of databases {of:?} are left after {after}");
     }
 
-    /// Ends the life by the death of the process or a power cut; the next open is on what that left.
+    /// Ends the life by the death of the process or a power cut. The next open finds what this leaves on the disk.
     pub fn crash(&mut self, strictness: Strictness) {
         self.stage.world.say(|| format!("crash: {strictness:?}"));
         let was_in_faults = self.stage.faults.get();
@@ -443,7 +444,7 @@ impl Session {
         self.calm();
     }
 
-    /// Writes acknowledged longer ago than the bound on the loss were durable when the power was cut.
+    /// Notes as promised the writes that the bound on the loss made durable before the power was cut.
     fn promise_what_is_old(&mut self) {
         let segments = self.segments_unsynced_max.load(Ordering::Relaxed);
         let Some(bound_ns) = loss::bound_ns(&self.stage.plan, segments) else { return };
@@ -455,7 +456,7 @@ impl Session {
         }
     }
 
-    /// Ends the faults, and gives the disk space unless it stays full.
+    /// Ends the faults, and ends the shortage of space unless the disk stays full.
     pub fn calm(&mut self) {
         if self.stage.faults.get() {
             self.survival = Survival::Promised;
@@ -471,7 +472,7 @@ impl Session {
         self.stage.few_descriptors.set(false);
     }
 
-    /// Drops the rest of the world.
+    /// Drops the rest of the world, and returns the digest of the history.
     pub fn finish(self) -> u64 {
         self.stage.world.gather_clients();
         self.stage.world.clear();

@@ -15,13 +15,13 @@ pub fn run_seed(seed: u64, trace: bool) -> Result<u64, String> {
     catch(|| lives(seed, trace, |plan| plan))
 }
 
-/// As [`run_seed`], with the history that the seed had when it found something.
+/// Like [`run_seed`], with [`Plan::as_it_was`], for the first seeds in `tests/seeds.rs`.
 pub fn run_seed_as_it_was(seed: u64, trace: bool) -> Result<u64, String> {
     label(report(seed, "no progress"));
     catch(|| lives(seed, trace, Plan::as_it_was))
 }
 
-/// As [`run_seed`], with the history that a seed had before it drew the memory of memtables and the mode of the tier.
+/// Like [`run_seed`], with [`Plan::with_defaults`], for further seeds in `tests/seeds.rs`.
 pub fn run_seed_with_defaults(seed: u64, trace: bool) -> Result<u64, String> {
     label(report(seed, "no progress"));
     catch(|| lives(seed, trace, Plan::with_defaults))
@@ -51,16 +51,16 @@ enum Trouble {
     SyncFails {
         nth: u64,
     },
-    /// The kernel fails to write pages of some file back by itself.
+    /// A background write-back of the kernel fails for some pages of a file.
     WritebackFails {
         at_step: u64,
         file: u64,
     },
-    /// A write-back fails when it is begun, which only the caller learns.
+    /// A write-back fails when it is begun; only the caller gets the error.
     BegunWritebackFails {
         nth: u64,
     },
-    /// The kernel loses pages of a table that it writes back by itself, and reports it to nobody.
+    /// The kernel loses pages of a table in a background write-back, and does not report it.
     WritebackLost {
         at_step: u64,
         file: u64,
@@ -124,12 +124,12 @@ fn lives(seed: u64, trace: bool, planned: impl FnOnce(Plan) -> Plan) -> u64 {
     session.finish()
 }
 
-/// Opens the database, with crashes and faults in between. The last crash may still be to come.
+/// Opens the database, with crashes and faults in between. A crash may still be due when this returns.
 fn open(session: &mut Session, rng: &mut Rng, with_crashes: bool) -> Opened {
     for attempt in 0_u64.. {
         session.begin_phase(None);
         let disk = session.disk();
-        // It is reported once, but another fault may end an open before that.
+        // The kernel reports the failed write-back once, but another fault may end an open before the report.
         session.owes_error &= attempt < 5;
         if session.owes_error {
             session.stage.faults.set(true);
@@ -149,7 +149,7 @@ fn open(session: &mut Session, rng: &mut Rng, with_crashes: bool) -> Opened {
     unreachable!("the loop ends by returning")
 }
 
-/// Continues after an open or a life has ended, by a power cut or by itself.
+/// Continues after the end of an open or a life, which a power cut may have ended.
 fn end(session: &mut Session, rng: &mut Rng) {
     if session.stage.is_dead() || rng.one_in(3) {
         session.crash(*rng.choose(&Strictness::ALL));
@@ -192,7 +192,7 @@ fn one_life(session: &mut Session, rng: &mut Rng, opened: Opened) {
     end(session, rng);
 }
 
-/// Does what a trouble does at once. Returns the hook for what it does later.
+/// Starts a trouble. Returns the hook for its later effects.
 fn begin_trouble(session: &mut Session, disk: &SimulatedDisk, trouble: Trouble) -> Option<Hook> {
     let mut hook: Option<Hook> = None;
     match trouble {
@@ -216,8 +216,8 @@ fn begin_trouble(session: &mut Session, disk: &SimulatedDisk, trouble: Trouble) 
             session.stage.faults.set(true);
             disk.set_faults(Some(FaultPlan::once(nth).only(OperationKinds::WRITE_BACKS)));
         }
-        // The engine relies on the kernel's own write-back only on a file system with one journal, so only there must
-        // it notice this.
+        // Only on a file system with one journal does the engine rely on the kernel's own write-back. So only there it
+        // must notice the loss.
         Trouble::WritebackLost { .. } if !session.stage.plan.share_journal => {}
         Trouble::WritebackLost { at_step, file } => {
             session.stage.faults.set(true);
@@ -259,7 +259,7 @@ fn fail_writeback(disk: SimulatedDisk, at: u64, file: u64) -> Hook {
     })
 }
 
-/// A hook that loses pages of the first table that has some to lose.
+/// Returns a hook that makes the kernel lose pages of a table, once this table has unwritten pages.
 fn lose_writeback(disk: SimulatedDisk, at: u64, file: u64) -> Hook {
     let mut done = false;
     Box::new(move |step| {

@@ -1,6 +1,6 @@
 //! [`Stage`]: the state that the clients of one simulation share: world, disk, oracle, and the errors to expect.
 //!
-//! Anything that must not happen is a panic here; `violation.rs` turns it into a line of report.
+//! Every violation is a panic here; `violation.rs` turns it into a line of the report.
 
 use crate::answers::Answers;
 use crate::keys;
@@ -23,8 +23,8 @@ use thalweg::{Builder, DirectorySnapshot, Error, ErrorKind, Listing, ReadOnlyDat
 /// Where the database lives on the simulated disk.
 pub const ROOT: &str = "/db";
 
-/// The directory of the fast tier in files that the database in `root` has or would have: that in the last line of
-/// `FAST`, from the root on.
+/// The directory of the fast tier in files of the database in `root`: the path in the last line of `FAST`, relative to
+/// the root, or the default.
 fn tier_of(disk: &SimulatedDisk, root: &Path) -> PathBuf {
     let named = disk.read_file(&root.join("FAST")).and_then(|bytes| String::from_utf8(bytes).ok());
     root.join(named.as_deref().and_then(|text| text.lines().last()).unwrap_or(FAST_TIER))
@@ -51,7 +51,8 @@ pub struct Stage {
     pub few_descriptors: Cell<bool>,
     /// Whether a write was refused since the open because the database is poisoned.
     pub poisoned: Cell<bool>,
-    /// The number of rounds of clients that have ended: a client that was parked over that makes no more operations.
+    /// The number of rounds of clients that have ended. A client parked across the end of its round makes no more
+    /// operations.
     pub life: Cell<u64>,
     /// The positions acknowledged in this life, with their times.
     pub acknowledged: RefCell<Vec<(u64, Position)>>,
@@ -59,9 +60,9 @@ pub struct Stage {
     pub answers: Answers,
     next_write: Cell<u32>,
     next_instance: Cell<u64>,
-    /// How often the fast tier was moved.
+    /// The number for the next directory to which the fast tier is moved.
     tier_number: Cell<u64>,
-    /// Where it was moved to, until a builder has named that.
+    /// The directory to which the fast tier was moved, until a builder has used it.
     moved_tier: Cell<Option<PathBuf>>,
 }
 
@@ -135,7 +136,8 @@ impl Stage {
         builder.environment(environment(&self.world, storage, instance))
     }
 
-    /// Copies the files of the fast tier to another directory, as a user does who moves it. The next builder names it.
+    /// Copies the files of the fast tier to another directory, like a user who moves it. The next builder uses this
+    /// directory.
     pub fn move_tier(&self) {
         let disk = self.disk.borrow();
         let from = tier_of(&disk, Path::new(ROOT));
@@ -191,7 +193,7 @@ impl Stage {
         }
     }
 
-    /// As [`Stage::expect_trouble`], for a call on one keyspace, which others may drop meanwhile.
+    /// Like [`Stage::expect_trouble`], for a call on one keyspace, which other clients may drop meanwhile.
     pub fn expect_trouble_in(&self, keyspace: &Arc<str>, what: &str, error: &Error) {
         if error.kind() == ErrorKind::NoKeyspace && !self.oracle.borrow().is_keyspace_present(keyspace) {
             return self.world.say(|| format!("{what} came too late: {error}"));
@@ -199,8 +201,8 @@ impl Stage {
         self.expect_trouble(what, error);
     }
 
-    /// Whether the damage is in a file whose write-back failed: a direct read gives what the medium has of it. A table
-    /// that is not settled may be such a file; its content is in its predecessors too.
+    /// Whether the damage is in a file whose write-back failed: a direct read then gives the older bytes of the medium.
+    /// A table that is not settled may be such a file; its predecessors also have its content.
     fn is_phantom(&self, error: &Error) -> bool {
         matches!(error, Error::Corruption(damage) if self.disk.borrow().has_phantoms(&damage.path))
     }
@@ -214,8 +216,8 @@ impl Stage {
         outcome.unwrap_or_else(|violation| panic!("{violation}"))
     }
 
-    /// Checks all keys of some keyspaces, in one view that was taken between two ticks. `false` when a failure ended
-    /// it.
+    /// Checks all keys of some keyspaces in one view that was taken between two ticks. `false` if a failure ended the
+    /// check.
     pub fn check_view(&self, keyspaces: &[(Arc<str>, impl Readable)], began: u64, ended: u64) -> bool {
         for (name, keyspace) in keyspaces {
             let keys = self.oracle.borrow().keys_of(name);
@@ -236,7 +238,7 @@ impl Stage {
         true
     }
 
-    /// As [`Stage::check_view`], for the directory keyspace: its entries one by one, and listed.
+    /// Like [`Stage::check_view`], for the directory keyspace: entries one by one, and listings.
     pub fn check_files(&self, name: &Arc<str>, files: &DirectorySnapshot, began: u64, ended: u64) {
         let mut listed = BTreeMap::new();
         for directory in 0..keys::DIRECTORIES {
@@ -283,7 +285,7 @@ impl Stage {
             value.extend_from_slice(b"thalweg!");
         }
         value.truncate(bytes as usize);
-        // Pages of databases end with their own checksum. It must not blind the checksum of a log record.
+        // Values end with their own checksum, as pages of databases do. It must not blind the checksum of a log record.
         if let Some((page, end)) = value.split_last_chunk_mut::<4>().filter(|(page, _)| page.len() >= TOKEN_BYTES) {
             *end = crc_fast::crc32_iscsi(page).to_le_bytes();
         }
@@ -291,7 +293,7 @@ impl Stage {
     }
 }
 
-/// Whether no descriptor was left.
+/// Whether the error is a shortage of descriptors.
 fn is_shortage(error: &Error) -> bool {
     matches!(error, Error::Io { source, .. } if source.raw_os_error() == Some(24))
 }
@@ -337,7 +339,7 @@ impl<T> Drop for Held<T> {
 /// The content of a database.
 pub type Found = std::collections::BTreeMap<Spot, Arc<[u8]>>;
 
-/// Adds the entries of a listing of a directory, each of which must be in it and come once.
+/// Adds the entries of a listing. Asserts that each is in `directory` and is listed once.
 pub fn list(listing: Listing, directory: u64, listed: &mut BTreeMap<Vec<u8>, Arc<[u8]>>) -> thalweg::Result<()> {
     let mut before = 0;
     for entry in listing {
@@ -351,7 +353,8 @@ pub fn list(listing: Listing, directory: u64, listed: &mut BTreeMap<Vec<u8>, Arc
     Ok(())
 }
 
-/// Reads all keyspaces' names and entries, forwards and backwards, which must agree. An error is the database's.
+/// Reads the names and entries of all keyspaces, forwards and backwards, and asserts that both agree. An error is the
+/// database's.
 pub fn read_all(db: &ReadOnlyDatabase) -> thalweg::Result<(Vec<String>, Found)> {
     let names = db.keyspaces();
     let mut all = Found::new();

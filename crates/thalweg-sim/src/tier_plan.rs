@@ -1,11 +1,11 @@
-//! [`TierPlan`]: what a seed chooses of the fast tier.
+//! [`TierPlan`]: the choices of a seed for the fast tier.
 
 use crate::rng::Rng;
 use std::path::Path;
 use thalweg::{Builder, FastTier, FastTierForms, FastTierMode};
 
-/// The directory of a fast tier in files, below that of the database: a checkpoint has its own there. Where it was
-/// moved, a number follows.
+/// The directory of a fast tier in files, below the directory of the database, so that a checkpoint has its own. After
+/// a move a number follows.
 pub(crate) const FAST_TIER: &str = "fast";
 
 /// The choices of one seed about the fast tier.
@@ -13,23 +13,24 @@ pub(crate) const FAST_TIER: &str = "fast";
 pub struct TierPlan {
     /// The capacity of the tier, if there is one, and the bytes of log that it may pin.
     pub bytes: Option<(u64, u64)>,
-    /// How many times larger the tier and level 1 are than drawn: partitions that merge then have something in the
-    /// tier, whose tables take 4 KiB at least.
+    /// The factor on the drawn sizes of the tier and of level 1. Tables of the tier take at least 4 KiB, so partitions
+    /// that merge need a larger tier to have something in it.
     pub times: u64,
-    /// It is a directory, on a device that loses what was not synced at the same moment.
+    /// Whether the tier is a directory, on a device that loses its unsynced bytes in the same power cut.
     pub in_files: bool,
-    /// That device is persistent memory.
+    /// Whether this device is persistent memory.
     pub in_persistent_memory: bool,
-    /// Which of the paper's techniques it uses, and how its models are computed.
+    /// Which of the paper's techniques the tier uses, and how its models are computed; `None`: the defaults.
     pub mode: Option<(FastTierMode, FastTierForms)>,
-    /// Whether clients have it compacted.
+    /// Whether clients compact the tier.
     pub merges: bool,
-    /// Whether its files are copied to another directory between two lives, and the database is opened with that.
+    /// Whether its files are copied to another directory between two lives, and the database is opened with this
+    /// directory.
     pub moves: bool,
 }
 
 impl TierPlan {
-    /// No tier; with one, what everybody has.
+    /// No tier.
     pub const NONE: TierPlan = TierPlan {
         bytes: None,
         times: 1,
@@ -40,7 +41,7 @@ impl TierPlan {
         moves: false,
     };
 
-    /// In half of the plans one: so small that it is full again and again, or with little log.
+    /// A tier in half of the plans: so small that it fills up again and again, or with little log.
     pub fn random(rng: &Rng) -> Self {
         let mut of_bytes = rng.aside(39);
         let capacity = *of_bytes.choose(&[4 << 10, 8 << 10, 16 << 10, 64 << 10]);
@@ -56,7 +57,7 @@ impl TierPlan {
         }
     }
 
-    /// The tier that a database has by default, on a disk, where it stays.
+    /// Returns the tier with the default mode, on a disk, where it stays.
     pub fn with_defaults(self) -> Self {
         TierPlan { mode: None, in_persistent_memory: false, merges: false, moves: false, ..self }
     }
@@ -66,7 +67,7 @@ impl TierPlan {
         TierPlan { in_files: true, in_persistent_memory: true, ..self }
     }
 
-    /// A builder with these options. `directory`: of a tier in files.
+    /// Applies these options to `builder`. `directory` is that of a tier in files.
     pub fn applied(&self, builder: Builder, directory: &Path, memtable_bytes: usize) -> Builder {
         let Some((bytes, log_bytes)) = self.bytes else { return builder };
         let bytes = (bytes * self.times).max(4 * memtable_bytes as u64);
@@ -78,13 +79,14 @@ impl TierPlan {
         }
     }
 
-    /// How many times larger level 1 is than drawn.
+    /// The factor on the drawn size of level 1.
     pub fn level1_times(&self) -> u64 {
         self.bytes.map_or(1, |_| self.times)
     }
 }
 
-/// In half of the plans what everybody has, in the others each mode, in a fourth of these with the paper's forms.
+/// In half of the plans the default. In the others each mode is equally likely, with the paper's forms in a fourth of
+/// them.
 fn random_mode(mut rng: Rng) -> Option<(FastTierMode, FastTierForms)> {
     use FastTierMode::{Full, P, Pi, Pic, Pm, Ssd};
     let mode = *rng.choose(&[Ssd, P, Pi, Pic, Full, Pm]);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::task::Waker;
 
-/// See the module. A timer is known by its time and a number.
+/// The timers of a world. A timer is identified by its time and a number.
 #[derive(Default)]
 pub(crate) struct Timers {
     wakers: BTreeMap<(u64, u64), Waker>,
@@ -26,7 +26,7 @@ impl Timers {
         self.wakers.len()
     }
 
-    /// Takes those that are due at `now_ns`; with `jump` at least the earliest.
+    /// Takes the timers that are due at `now_ns`; with `jump` at least the earliest.
     pub(crate) fn take_due(&mut self, now_ns: u64, jump: bool) -> BTreeMap<(u64, u64), Waker> {
         let earliest = self.wakers.keys().next().map(|key| key.0).filter(|_| jump);
         let until_ns = earliest.map_or(now_ns, |deadline| deadline.max(now_ns));

@@ -1,7 +1,7 @@
 //! [`traced`]: a decorator of the simulated disk that prints changes of names and bytes to the history of `--trace`.
 //!
-//! It also makes syncs take time, in the plans that say so (`pace.rs`). Reads are not printed. It draws no random
-//! numbers for printing, so a seed gives the same history with and without `--trace`.
+//! It also makes syncs take time, in some plans (`pace.rs`). Reads are not printed. It draws no random numbers for
+//! printing, so a seed gives the same history with and without `--trace`.
 
 use crate::world::World;
 use std::path::Path;

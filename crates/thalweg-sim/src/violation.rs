@@ -1,6 +1,6 @@
-//! Violations: a panic of the engine, of the scheduler or of a check, caught and put into one line.
+//! Violations: a panic of the engine, of the scheduler or of a check, reported as one line.
 //!
-//! A lock that is taken twice, or a loop that never waits, stops the only thread, and no check can report that. So a
+//! A lock that is taken twice, or a loop that never waits, stops the only thread, and no check can report this. So a
 //! watchdog thread ends the process with exit code 1 when a check makes no step for `STUCK_S` seconds of real time.
 
 use std::cell::{Cell, RefCell};

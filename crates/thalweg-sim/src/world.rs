@@ -27,7 +27,7 @@ pub struct World {
     state: Mutex<State>,
     now_ns: AtomicU64,
     hook: Mutex<Option<Hook>>,
-    /// As `hook`, with the time instead of the step, while clients run.
+    /// Like `hook`, but it gets the time instead of the step, and runs only while clients run.
     watch: Mutex<Option<Hook>>,
     /// The time that syncs take, and the parked clients.
     pace: Mutex<Pace>,
@@ -38,12 +38,12 @@ pub struct World {
 
 struct State {
     rng: Rng,
-    /// Chooses the waiter that a wake-up for one wakes. A separate sequence, so that waits draw nothing from `rng`.
+    /// Chooses the waiter of a wake-up that wakes only one. A separate sequence, so that waits draw nothing from `rng`.
     wake_rng: Rng,
     running: Running,
     steps: u64,
     task_operations: u64,
-    /// The step that is a livelock.
+    /// The step at which the world reports a livelock.
     steps_max: u64,
     /// A checksum of the history, to prove that a seed replays.
     digest: u64,
@@ -60,13 +60,12 @@ struct State {
 struct TaskSlot {
     instance: u64,
     lane: Lane,
-    /// `None` while it is polled.
+    /// `None` while the future is polled.
     future: Option<Task>,
     token: Arc<Token>,
 }
 
-/// The longest time for which a reader between two views does not run, so that flushes and edits of dropped keyspaces
-/// happen meanwhile.
+/// The longest nap of a reader between two views. Flushes and edits of dropped keyspaces can happen meanwhile.
 const READER_NAP_NS_MAX: u64 = 100_000_000;
 
 /// The target of a waker.
@@ -257,7 +256,7 @@ impl World {
     fn wait_in_client(&self, slot: usize, event: &Event, ticket: Ticket, deadline_ns: Option<u64>) {
         let token = self.token(Runnable::Client(slot), false);
         let waker = Waker::from(Arc::clone(&token));
-        // The rank decides which waiter a wake-up for one wakes; the others stay asleep, as threads do.
+        // The rank decides which waiter is woken by a wake-up for one; the others stay asleep, as threads do.
         let rank = self.state().wake_rng.next_u64();
         let mut listen = std::pin::pin!(event.listen_as_thread(ticket, rank));
         let mut timer = None;
@@ -336,7 +335,7 @@ impl World {
         self.state().tasks.get(&task).map(|slot| (slot.instance, slot.lane))
     }
 
-    /// Whether there are clients, parked ones counted or not.
+    /// Whether there are clients. Parked ones count only if `with_parked`.
     pub(crate) fn has_clients(&self, with_parked: bool) -> bool {
         let parked = self.pace().parked();
         self.state().clients.keys().any(|slot| with_parked || !parked.contains(slot))
@@ -352,7 +351,7 @@ impl World {
         }
     }
 
-    /// Picks what runs next; `None` when only time advanced.
+    /// Picks the next task or client to run; `None` if only time advanced.
     pub(crate) fn choose(&self, why: &str) -> Option<Runnable> {
         crate::violation::heartbeat();
         let step = self.state().steps;
@@ -471,7 +470,7 @@ impl State {
         }
     }
 
-    /// The indices of the ready ones whose worker is not blocked.
+    /// The indices of the ready tasks and clients whose worker is not blocked.
     fn free(&self, busy: &[(u64, Lane)]) -> Vec<usize> {
         let is_free = |who: &Runnable| match who {
             Runnable::Client(_) => true,

@@ -18,8 +18,8 @@ pub type Result<T> = std::result::Result<T, Error>;
 pub enum Error {
     /// The caller's input was refused; nothing was changed.
     InvalidInput(Arc<str>),
-    /// The thing to create exists already: a keyspace of that name, or files at the place of a checkpoint. A sentence
-    /// that names it; nothing was changed.
+    /// The thing to create exists already: a keyspace of that name, or files at the place of a checkpoint. It has a
+    /// sentence that names the thing; nothing was changed.
     AlreadyExists(Arc<str>),
     /// A file does not have the bytes that were written to it.
     Corruption(Arc<Corruption>),
@@ -213,7 +213,7 @@ impl Error {
         Error::Io { operation, path: Arc::from(path), source: Arc::new(source) }
     }
 
-    /// Whether the device could not read what it has there.
+    /// Whether the device failed to read data.
     pub(crate) fn is_unreadable(&self) -> bool {
         // EIO.
         matches!(self, Error::Io { source, .. } if source.raw_os_error() == Some(5))
@@ -224,7 +224,7 @@ impl Error {
         matches!(self, Error::Io { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }
 
-    /// Whether no descriptor was left, to the process or the system. The file was not opened, nothing else happened,
+    /// Whether the process or the system had no file descriptor left. The file was not opened, nothing else happened,
     /// and a later call may succeed.
     pub(crate) fn is_shortage(&self) -> bool {
         // EMFILE, ENFILE.

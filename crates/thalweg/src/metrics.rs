@@ -96,9 +96,9 @@ pub(crate) struct Metrics {
     pub(crate) tables_direct: Counter,
     /// Tables written through the page cache, by choice.
     pub(crate) tables_through_cache: Counter,
-    /// Those of them that are written to the device by the round that settles them.
+    /// Tables through the page cache that the round that settles them writes to the device.
     pub(crate) tables_late: Counter,
-    /// Those of these that were replaced before, so that no round writes them.
+    /// Such late tables that were replaced before their round, so that no round writes them.
     pub(crate) tables_never_written: Counter,
     /// Tables written through the page cache because the file system refused direct I/O.
     pub(crate) tables_refused_direct: Counter,
@@ -106,10 +106,10 @@ pub(crate) struct Metrics {
     pub(crate) read_ring_refused: OnceLock<String>,
     /// Table writes that waited at the gate.
     pub(crate) gate_waits: Counter,
-    /// How long background reads and writes of tables took, in nanoseconds.
+    /// The durations of background reads and writes of tables, in nanoseconds.
     pub(crate) background_reads: Distribution,
     pub(crate) background_writes: Distribution,
-    /// How long merges ran between two waits, in nanoseconds.
+    /// The times for which merges ran between two waits, in nanoseconds.
     pub(crate) merge_slices: Distribution,
     /// Waits of merges for room in their worker's write queue.
     pub(crate) write_queue_waits: Counter,
@@ -124,11 +124,11 @@ pub(crate) struct Metrics {
     pub(crate) paced_ns: PacedTimes,
     /// The time of those delays during which a compaction worker waited and the device had room, in nanoseconds.
     pub(crate) paced_while_idle_ns: Counter,
-    /// For how long compactions were to rest, in nanoseconds.
+    /// The time for which compactions were to rest, in nanoseconds.
     pub(crate) compactions_rested_ns: Counter,
 }
 
-/// The room that writers are slowed down for; [`crate::PacingStatistics`] says what each is.
+/// The room whose shortage slows writers down; [`crate::PacingStatistics`] describes each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PacingCause {
     #[default]
@@ -165,7 +165,7 @@ impl PacedTimes {
     }
 }
 
-/// Stripes of counters that reads are spread over.
+/// The number of stripes over which the counters of reads are spread.
 pub(crate) const READ_STRIPES: usize = 16;
 
 /// The stripe of the current thread, below [`READ_STRIPES`].

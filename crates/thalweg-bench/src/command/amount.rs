@@ -17,7 +17,7 @@ pub fn bytes(text: &str) -> Result<u64, String> {
     whole(number * 1024f64.powi(power))
 }
 
-/// A size that a setting holds in 32 bits: a key, a value.
+/// A size in bytes of a key or a value, which a setting holds in 32 bits.
 pub fn small_bytes(text: &str) -> Result<u32, String> {
     u32::try_from(bytes(text)?).map_err(|_| "more than 4 GiB".to_owned())
 }
@@ -40,7 +40,7 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     number(text.strip_suffix('s').unwrap_or(text))
 }
 
-/// Seconds that something takes: above 0.
+/// A duration in seconds, above 0.
 pub fn some_seconds(text: &str) -> Result<f64, String> {
     above_zero(seconds(text)?)
 }
@@ -58,12 +58,12 @@ pub fn share(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A percentage above 0: `60`, `60%`. Above 100 is meant too: what happens past the sustained rate.
+/// A percentage above 0: `60`, `60%`. A percentage above 100 is valid: it measures beyond the sustained rate.
 pub fn percent(text: &str) -> Result<f64, String> {
     above_zero(number(text.strip_suffix('%').unwrap_or(text))?)
 }
 
-/// Milliseconds, as an interval is written: `100ms`, `1s`; `none` is 0.
+/// An interval in milliseconds: `100ms`, `1s`; `none` is 0.
 pub fn interval_ms(text: &str) -> Result<u64, String> {
     if matches!(text, "none" | "0") {
         return Ok(0);
@@ -79,7 +79,7 @@ pub fn interval_ms(text: &str) -> Result<u64, String> {
     }
 }
 
-/// Microseconds, as a delay is written: `500us`, `5ms`, `0.5s`; `none` is 0.
+/// A delay in microseconds: `500us`, `5ms`, `0.5s`; `none` is 0.
 pub fn delay_us(text: &str) -> Result<u64, String> {
     if matches!(text, "none" | "0") {
         return Ok(0);
@@ -89,7 +89,7 @@ pub fn delay_us(text: &str) -> Result<u64, String> {
     let (amount, microseconds) = amount.ok_or("write 500us, 5ms or none")?;
     match whole((number(amount)? * microseconds).round())? {
         0 => Err("less than a microsecond; write none for none".into()),
-        // A run whose every sync takes longer is no run.
+        // A longer delay of every sync would make a run useless.
         delay if delay > 10_000_000 => Err("more than 10 s".into()),
         delay => Ok(delay),
     }
@@ -136,7 +136,7 @@ fn whole(number: f64) -> Result<u64, String> {
     if number.fract() != 0.0 {
         return Err(format!("{number} is no whole number"));
     }
-    // What TOML can hold, and far beyond what can be run.
+    // TOML cannot hold a larger integer, and no run needs one.
     if number > i64::MAX as f64 { Err("too many".into()) } else { Ok(number as u64) }
 }
 

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 #[command(
     args_conflicts_with_subcommands = true,
     arg_required_else_help = true,
-    // Else a negative amount is called an unknown flag, with a tip that leads nowhere.
+    // Without this, clap calls a negative amount an unknown flag, with a misleading tip.
     allow_negative_numbers = true,
     after_help = "Examples:
   thalweg bench ycsb-a                           loads, then runs YCSB's workload A for ten seconds

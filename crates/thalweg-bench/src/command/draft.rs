@@ -1,26 +1,27 @@
-//! [`Draft`]: a file to be written at the end of a long run, opened before it, so that a path that cannot be written
-//! costs no run.
+//! [`Draft`]: a file that is opened before a long run and written at its end. A path that cannot be written is refused
+//! before the run.
 //!
-//! Until it is finished the file lies beside its target under another name, and what was there before stays whole.
+//! Until `finish`, the draft lies beside its target under another name, and the earlier contents of the target stay
+//! intact.
 
 use crate::error::{Error, Result};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// How many drafts that other processes have left beside a target are passed over.
+/// The number of drafts left by other processes beside a target that [`Draft::open`] skips.
 const DRAFTS_MAX: u32 = 100;
 
 /// A file that is to be written.
 pub struct Draft {
     target: PathBuf,
-    /// The name it has until it is finished; `None`: the target is a pipe or a device, and is written itself.
+    /// The path of the draft until `finish`; `None`: the target is a pipe or a device, and is written directly.
     temporary: Option<PathBuf>,
     file: File,
 }
 
 impl Draft {
-    /// Opens it.
+    /// Opens a draft of the file at `path`.
     ///
     /// # Errors
     /// `Usage` for a path that cannot be written; `Io` for a system that cannot, such as a full disk.
@@ -29,12 +30,12 @@ impl Draft {
     }
 
     fn try_open(path: &Path) -> io::Result<Draft> {
-        // A pipe in `/dev/fd` has no other name.
+        // A pipe in `/dev/fd` cannot be written under another name.
         if path.metadata().is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
             let file = OpenOptions::new().write(true).open(path)?;
             return Ok(Draft { target: path.to_owned(), temporary: None, file });
         }
-        // A link is followed, so that it stays one.
+        // A symbolic link is resolved, so that `finish` replaces its target and not the link.
         let target = if path.exists() { path.canonicalize()? } else { path.to_owned() };
         if target.is_dir() {
             return Err(io::Error::from(io::ErrorKind::IsADirectory));
@@ -44,7 +45,7 @@ impl Draft {
             OpenOptions::new().append(true).open(&target)?;
         }
         let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_string_lossy();
-        // One that was killed may have left a draft, and the number of its process may come again.
+        // A killed process may have left a draft, and this process may have the same id.
         for number in 0..=DRAFTS_MAX {
             let temporary = target.with_file_name(format!(".{name}.{}-{number}", std::process::id()));
             match OpenOptions::new().write(true).create_new(true).open(&temporary) {
@@ -55,7 +56,7 @@ impl Draft {
         Err(io::ErrorKind::AlreadyExists.into())
     }
 
-    /// Writes it and gives it its name.
+    /// Writes `text` to the draft and renames it to its target.
     pub fn finish(mut self, text: &str) -> Result<()> {
         let mut written = self.file.write_all(text.as_bytes());
         if let (Ok(()), Some(temporary)) = (&written, &self.temporary) {
@@ -65,7 +66,7 @@ impl Draft {
     }
 }
 
-/// Where a path leads, however it is written; `None`: nowhere.
+/// Returns the canonical form of `path`, whose last component need not exist; `None`: the path cannot be resolved.
 pub fn place(path: &Path) -> Option<PathBuf> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     path.canonicalize().ok().or_else(|| Some(parent.canonicalize().ok()?.join(path.file_name()?)))
@@ -74,7 +75,7 @@ pub fn place(path: &Path) -> Option<PathBuf> {
 impl Drop for Draft {
     fn drop(&mut self) {
         if let Some(temporary) = &self.temporary {
-            // After `finish` there is none.
+            // After a successful `finish` there is no draft to remove.
             let _ = std::fs::remove_file(temporary);
         }
     }

@@ -1,4 +1,4 @@
-//! `bench limits`: what the machine itself takes, as a table and as JSON.
+//! `bench limits`: measures the machine itself, and shows the figures as a table and as JSON.
 
 use super::args;
 use super::draft::Draft;
@@ -16,12 +16,12 @@ const VALUE_BYTES_MAX: u32 = 64 << 20;
 
 /// Measures in a directory of its own, which is removed.
 pub fn run(args: &args::Limits, output: &mut dyn Write) -> Result<()> {
-    // First: a path that cannot be written costs no measurement.
+    // Opened first: a path that cannot be written fails before any measurement.
     let draft = args.json.as_deref().map(Draft::open).transpose()?;
     if args.value_bytes > VALUE_BYTES_MAX {
         return Err(Error::Usage("value-bytes must be at most 64 MiB".into()));
     }
-    // A signal ends it early, so that the directory is removed.
+    // A signal ends the measurement early, so that the directory is removed.
     let stop = Stop::on_signals()?;
     let place = Place::create(args.directory.as_deref(), false)?;
     let measured = Limits::measure(&Measure {

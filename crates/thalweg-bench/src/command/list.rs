@@ -1,4 +1,4 @@
-//! `bench list`: what can be run.
+//! `bench list`: lists the workloads, presets and engines.
 
 use crate::preset;
 use crate::process::Host;
@@ -43,7 +43,7 @@ fn workload_row(definition: &Definition) -> [String; 5] {
     ]
 }
 
-/// Columns as wide as their widest cell, the last one as it comes.
+/// Appends a table: each column is as wide as its widest cell, and the last one is not padded.
 fn section<const N: usize>(text: &mut String, head: [&str; N], rows: &[[String; N]]) {
     let head = head.map(str::to_owned);
     let lines: Vec<&[String; N]> = std::iter::once(&head).chain(rows).collect();

@@ -38,7 +38,7 @@ use std::io::Write;
 /// Executes a command; tables go to `output`, progress to standard error.
 ///
 /// # Errors
-/// `Usage` for arguments that make no sense; `Exit` when the reason is printed already; else the failure.
+/// `Usage` for arguments that make no sense; `Exit` when the reason is already printed; otherwise the failure.
 pub fn run(host: &Host, bench: &Bench, output: &mut dyn Write) -> Result<()> {
     match &bench.other {
         None => run::run(host, &bench.run, output),
@@ -47,12 +47,12 @@ pub fn run(host: &Host, bench: &Bench, output: &mut dyn Write) -> Result<()> {
         Some(Other::Compare(args)) => stored::compare_reports(args, output),
         Some(Other::Show(args)) => stored::show(args, output),
         Some(Other::Report(args)) => stored::results(args, output),
-        // The parent has the reason as an event.
+        // The worker has already sent the reason to its parent as an event.
         Some(Other::Worker) => process::work(host).map_err(|_| Error::Exit(FAILED)),
     }
 }
 
-/// The same command line with its examples in the words of this host: they are written for `thalweg bench`.
+/// Replaces `thalweg bench` in the examples of a command line by the command of this host.
 pub fn in_words_of(host: &Host, line: clap::Command) -> clap::Command {
     let words = |text: &clap::builder::StyledStr| text.to_string().replace("thalweg bench", host.command);
     let line = match line.get_after_help().map(words) {

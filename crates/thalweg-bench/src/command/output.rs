@@ -14,7 +14,7 @@ pub fn print(output: &mut dyn Write, text: &str) -> Result<()> {
 const WIDTH: usize = 120;
 
 impl Colour {
-    /// The look that follows from the flag, standard output and `NO_COLOR`.
+    /// The look according to the flag, standard output and `NO_COLOR`.
     pub fn look(&self) -> Look {
         let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let output = io::stdout();

@@ -13,7 +13,7 @@ pub fn apply(parameters: &mut Parameters, args: &RunArgs) {
     apply_work(parameters, &args.work);
     apply_pace(parameters, &args.pace);
     given_some(&mut parameters.memory_limit, args.machine.memory_limit);
-    // What a preset or a file says can be taken back: not everybody may make control groups.
+    // The flag's value 0 removes the limit of a preset or a file: not every user may create control groups.
     parameters.memory_limit = parameters.memory_limit.filter(|bytes| *bytes > 0);
     parameters.warm &= !args.machine.no_warm;
     given(&mut parameters.ramp_seconds, args.machine.ramp);

@@ -1,9 +1,9 @@
-//! [`Place`]: a run's own directory, below one that the user named; nothing else there is touched.
+//! [`Place`]: a run's own directory, below one that the user named. The run touches nothing else there.
 //!
-//! A run removes its directory at the end, also when a signal ends it. A run that was killed cannot: the next one in
-//! the same place does. It knows such a directory by its name, its owner and the file `running` in it, on which a live
-//! run holds a lock (`flock`): the kernel lets go of it with the process, whatever ends it. A directory that is to be
-//! kept has no such file.
+//! A run removes its directory at the end, also when a signal ends it. The directory of a killed run is removed by the
+//! next run in the same place. That run recognises the directory by its name, its owner and the file `running` in it. A
+//! live run holds a lock (`flock`) on this file; the kernel releases the lock when the process ends, for whatever
+//! reason. A directory that is to be kept has no such file.
 
 use crate::error::{Error, Result};
 use rustix::fs::{FlockOperation, flock};
@@ -12,25 +12,25 @@ use std::io::{self, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The beginning of the name of each; the number of its process follows.
+/// The prefix of the name of each directory; the process id follows.
 const PREFIX: &str = "thalweg-bench-";
-/// The file that is locked while the run lives.
+/// The name of the file that a live run holds locked.
 const RUNNING: &str = "running";
 
 /// The directory of one invocation; removed when dropped, unless it is kept.
 pub struct Place {
     path: PathBuf,
     keep: bool,
-    /// Locked; `None`: it is to be kept.
+    /// The locked file `running`; `None`: the directory is to be kept.
     _running: Option<File>,
 }
 
 impl Place {
-    /// Makes it in `parent`, an existing directory; `None`: the system's for temporary files. Removes there what runs
-    /// that were killed have left.
+    /// Creates the directory in `parent`, an existing directory; `None`: in the system's directory for temporary files.
+    /// Removes the directories that killed runs have left in `parent`.
     ///
     /// # Errors
-    /// `Usage` for a parent that is not there or may not be written; `Io`.
+    /// `Usage` for a parent that does not exist or may not be written; `Io`.
     pub fn create(parent: Option<&Path>, keep: bool) -> Result<Place> {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
         // The worker may see other working directories than this process; a symbolic link would hide the file system.
@@ -52,7 +52,7 @@ impl Place {
             let path = parent.join(format!("{PREFIX}{name}"));
             match fs::create_dir(&path) {
                 Ok(()) => return Place::mark(path, keep),
-                // Left by an earlier process with this number, whose databases were kept.
+                // An earlier process with the same id kept this directory.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists && number < 1000 => {}
                 Err(error) => return Err(Error::of_path(format!("make a directory in {}", parent.display()), error)),
             }
@@ -60,11 +60,11 @@ impl Place {
         Err(Error::Said(format!("there is no name left for a directory in {}", parent.display())))
     }
 
-    /// The place at `path`, an empty directory, marked as one of a run that lives.
+    /// Marks the empty directory at `path` as one of a live run.
     fn mark(path: PathBuf, keep: bool) -> Result<Place> {
         let mut place = Place { path, keep, _running: None };
         if !keep {
-            // Locked before it has its name: nobody finds the name without the lock.
+            // The file is locked before it is renamed, so that no other process finds `running` unlocked.
             let (early, name) = (place.path.join(format!(".{RUNNING}")), place.path.join(RUNNING));
             let refused = |error: io::Error| Error::io(format!("make {}", name.display()), error);
             let file = File::create_new(&early).map_err(refused)?;
@@ -75,12 +75,12 @@ impl Place {
         Ok(place)
     }
 
-    /// Where it is.
+    /// The path of this directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// An empty directory for one round of one engine.
+    /// Creates an empty directory for one round of one engine.
     pub fn room(&self, engine: &str, round: u32) -> Result<Room> {
         let path = self.path.join(format!("{engine}-{round}"));
         fs::create_dir(&path).map_err(|error| Error::io(format!("make {}", path.display()), error))?;
@@ -88,7 +88,7 @@ impl Place {
     }
 }
 
-/// Removes the directories in `parent` of runs that were killed. What cannot be removed stays for the next run.
+/// Removes the directories of killed runs in `parent`. A directory that cannot be removed stays for the next run.
 fn sweep(parent: &Path) {
     for entry in fs::read_dir(parent).into_iter().flatten().flatten() {
         let name = entry.file_name();
@@ -98,14 +98,14 @@ fn sweep(parent: &Path) {
     }
 }
 
-/// Whether this is the directory of a run of this user's that has ended without removing it.
+/// Whether `path` is a directory that an ended run of this user has not removed.
 fn is_abandoned(path: &Path) -> bool {
     let own = rustix::process::geteuid().as_raw();
     let is_own = |metadata: &fs::Metadata| metadata.uid() == own;
     let is_directory = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_dir() && is_own(&metadata));
     let marker = path.join(RUNNING);
     let is_marked = fs::symlink_metadata(&marker).is_ok_and(|metadata| metadata.is_file() && is_own(&metadata));
-    // A lock that cannot be had is a live run's.
+    // If the lock cannot be taken, a live run holds it.
     let free = |file: File| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok();
     is_directory && is_marked && File::open(&marker).is_ok_and(free)
 }
@@ -113,7 +113,7 @@ fn is_abandoned(path: &Path) -> bool {
 impl Drop for Place {
     fn drop(&mut self) {
         if !self.keep {
-            // What cannot be removed is left to the user.
+            // A directory that cannot be removed is left to the user.
             let _ = fs::remove_dir_all(&self.path);
         }
     }
@@ -126,7 +126,7 @@ pub struct Room {
 }
 
 impl Room {
-    /// Where it is.
+    /// The path of this directory.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,5 +1,5 @@
-//! How far a run is: a bar on a terminal, a line every few seconds and at the end of each step in a pipe. Both on
-//! standard error.
+//! Shows the progress of a run on standard error: as a bar on a terminal; otherwise as a line every few seconds and at
+//! the end of each step.
 
 use crate::driver;
 use crate::process::Event;
@@ -18,9 +18,9 @@ pub struct Progress {
     command: &'static str,
     shown: Shown,
     rounds: u32,
-    /// Round and engine.
+    /// The current round and engine.
     run: String,
-    /// The step of them, where there are several, and its workload.
+    /// The number of the step in the round, if there are several steps, and its workload.
     step: String,
     /// The activity of the step besides running operations; empty while operations run.
     doing: String,
@@ -45,7 +45,7 @@ impl Progress {
         Progress { command, shown, rounds, run: String::new(), step: String::new(), doing: String::new() }
     }
 
-    /// An engine's round begins.
+    /// Shows that a round of an engine begins.
     pub fn engine(&mut self, engine: &str, round: u32) {
         self.run = match self.rounds {
             1 => engine.to_owned(),
@@ -56,7 +56,7 @@ impl Progress {
         self.show(None);
     }
 
-    /// Something happened.
+    /// Shows an event of the worker.
     pub fn event(&mut self, event: &Event) {
         match event {
             Event::Step { number, count, workload, doing, .. } => {
@@ -79,7 +79,7 @@ impl Progress {
         }
     }
 
-    /// One line that the user should see, whether progress is shown or not.
+    /// Prints a line for the user, also when no progress is shown.
     pub fn note(&self, text: &str) {
         let text = if self.run.is_empty() { text.to_owned() } else { format!("[{}] {text}", self.run) };
         match &self.shown {
@@ -88,7 +88,7 @@ impl Progress {
         }
     }
 
-    /// Takes the bar away.
+    /// Removes the bar.
     pub fn finish(&self) {
         if let Shown::Bar(bar) = &self.shown {
             bar.finish_and_clear();
@@ -120,7 +120,7 @@ impl Progress {
         }
     }
 
-    /// A line at the end of a step, where there is no bar.
+    /// Prints a line at the end of a step, if no bar is shown.
     fn line(&mut self, text: &str) {
         let label = format!("[{}] {}", self.run, self.step);
         if let Shown::Lines { last } = &mut self.shown {
@@ -130,7 +130,7 @@ impl Progress {
     }
 }
 
-/// One line on standard error. That it cannot be written is no reason to fail.
+/// Prints one line on standard error. A failure to write it is ignored.
 pub fn say(command: &str, text: &str) {
     let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let _ = writeln!(io::stderr(), "{command}: {line}");

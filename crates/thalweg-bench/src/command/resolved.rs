@@ -1,4 +1,5 @@
-//! [`Resolved`]: the parameters of a run. From weak to strong: defaults, preset, TOML file, flags.
+//! [`Resolved`]: the parameters of a run, merged from defaults, preset, TOML file and flags; later sources override
+//! earlier ones.
 
 use super::args::RunArgs;
 use super::overrides::apply;
@@ -17,11 +18,11 @@ pub struct Resolved {
 }
 
 impl Resolved {
-    /// The parameters of preset, file and flags. Each value by itself is in its bounds, each name is known.
+    /// Merges the parameters of preset, file and flags. Each single value is within its bounds, and each name is known.
     pub fn new(host: &Host, args: &RunArgs) -> Result<Resolved> {
         let preset = args.source.preset.as_deref().map(find_preset(host)).transpose()?;
         let mut parameters = preset.as_ref().map_or_else(Parameters::default, |preset| preset.parameters.clone());
-        // A preset fits any engine: which ones run is the program's choice.
+        // A preset fits any engine; the program decides which engines run.
         parameters.engines = host.engines.iter().map(|&name| name.to_owned()).collect();
         if let Some(path) = &args.source.config {
             let text = std::fs::read_to_string(path)
@@ -34,13 +35,13 @@ impl Resolved {
         Ok(Resolved { parameters, preset })
     }
 
-    /// As a TOML file that gives the same parameters.
+    /// Renders the parameters as a TOML file that gives the same parameters.
     pub fn render(&self, host: &Host) -> Result<String> {
         let text = toml::to_string_pretty(&self.parameters)
             .map_err(|error| Error::Said(format!("the parameters cannot be written as TOML: {error}")))?;
         // An empty table would only be in the reader's way.
         let text = if self.parameters.mix.is_empty() { text.replace("\n[mix]\n", "\n") } else { text };
-        // Without a line the preset's limit would come back.
+        // Without this line the limit of the preset would apply again.
         let limited = self.preset.as_ref().is_some_and(|preset| preset.parameters.memory_limit.is_some());
         let unlimited = if limited && self.parameters.memory_limit.is_none() { "memory-limit = 0\n" } else { "" };
         let from = match &self.preset {
@@ -59,14 +60,15 @@ fn find_preset(host: &Host) -> impl Fn(&str) -> Result<Preset> {
     }
 }
 
-/// `base` with what the file says. Its settings are taken one by one; its mix replaces a mix.
+/// Overlays `base` with the values of the file. The file's settings replace single settings; its mix replaces the whole
+/// mix.
 fn overlaid(base: &Parameters, text: &str, path: &Path) -> Result<Parameters> {
     let refused = |error: &toml::de::Error| {
         let line = error.span().and_then(|span| text.get(..span.start)).map(|before| before.matches('\n').count() + 1);
         let line = line.map(|line| format!(", line {line}")).unwrap_or_default();
         Error::Usage(format!("{}{line}: {}", path.display(), error.message().trim().replace('\n', "; ")))
     };
-    // Alone first: its errors have lines, those of a merged table have none.
+    // The file is parsed alone first: its errors name lines, those of a merged table do not.
     toml::from_str::<Parameters>(text).map_err(|error| refused(&error))?;
     let given: Table = toml::from_str(text).map_err(|error| refused(&error))?;
     let mut table =
@@ -82,7 +84,7 @@ fn overlaid(base: &Parameters, text: &str, path: &Path) -> Result<Parameters> {
     table.try_into().map_err(|error| refused(&error))
 }
 
-/// The engines and variants under their canonical names: each one there is, and none twice.
+/// Returns the canonical names of the engines and variants. Refuses unknown and repeated ones.
 fn canonical(host: &Host, engines: &[String]) -> Result<Vec<String>> {
     let known: Vec<&str> = host.factories.iter().map(|factory| factory.name()).collect();
     if engines.is_empty() {
@@ -111,7 +113,7 @@ fn canonical(host: &Host, engines: &[String]) -> Result<Vec<String>> {
     Ok(variants.iter().map(|variant| variant.name().to_owned()).collect())
 }
 
-/// Checks the bounds that flags have themselves, for the values of a file. The plan refuses the rest.
+/// Checks the values of a file against the bounds that the flags check themselves. The plan refuses the rest.
 fn check_bounds(parameters: &Parameters) -> Result<()> {
     let p = parameters;
     let s = &p.settings;

@@ -1,7 +1,7 @@
-//! A run: rounds of engines, each in a process and a directory of its own; and what is made of it.
+//! `bench`: runs rounds of engines, each in a process and a directory of its own, and reports the results.
 //!
-//! Everything that can be refused is refused before a directory is made. Whatever ends a run early, what was measured
-//! until then is printed and written, with what is missing.
+//! Every invalid argument is refused before a directory is created. When a run ends early for any reason, the results
+//! measured until then are printed and written, with notes on the missing ones.
 
 use super::args::{OutputArgs, RunArgs};
 use super::draft::{self, Draft};
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Runs what the arguments ask for; the table goes to `output`.
+/// Runs the workloads that the arguments name; prints the table to `output`.
 pub fn run(host: &Host, args: &RunArgs, output: &mut dyn Write) -> Result<()> {
     let resolved = Resolved::new(host, args)?;
     check_plan(&resolved.parameters)?;
@@ -56,13 +56,13 @@ pub fn run(host: &Host, args: &RunArgs, output: &mut dyn Write) -> Result<()> {
         super::progress::say(host.command, &format!("the databases are in {}", place.path().display()));
     }
     drop(place);
-    // Without a measurement the files keep what they had; preparations are none.
+    // Without a measurement the files keep their contents; preparations are no measurements.
     let is_measured = runs.iter().any(|run| !run.preparation) || !sustained.is_empty();
     if !runs.is_empty() {
         report.parameters.settings = report.parameters.settings.resolved();
         (report.engines, report.runs, report.sustained, report.notes) = (engines, runs, sustained, notes);
-        // Files first: a closed output must not lose them. The table even if they fail: it may be all that is left of
-        // a long run.
+        // Files first: a closed output must not lose them. The table is printed even if the files fail: it may be the
+        // only result of a long run.
         let summary = summary(&report, baseline.as_deref())?;
         let written = if is_measured { drafts.finish(&summary) } else { Ok(()) };
         print(output, &table::text(&summary, &args.output.colour.look()))?;
@@ -71,7 +71,7 @@ pub fn run(host: &Host, args: &RunArgs, output: &mut dyn Write) -> Result<()> {
     ended
 }
 
-/// The files that a run is to leave.
+/// The files that a run writes at its end.
 struct Drafts {
     json: Option<Draft>,
     brief: bool,
@@ -105,11 +105,11 @@ impl Drafts {
 
 fn summary<'a>(report: &'a Report, baseline: Option<&str>) -> Result<Summary<'a>> {
     let ran = |name: &&str| report.engines.iter().any(|engine| engine.name == *name);
-    // It may have failed before it did anything.
+    // The baseline may have failed before it measured anything.
     baseline.filter(ran).map_or_else(|| Ok(Summary::of(report)), |baseline| Summary::against(report, baseline))
 }
 
-/// Each step's workload must take the parameters: the names in a mix, the size of a key, the pace.
+/// Checks that each step's workload accepts the parameters: the names in a mix, the size of a key, the pace.
 fn check_plan(parameters: &Parameters) -> Result<()> {
     for step in Plan::new(parameters)?.steps {
         let dataset = Dataset {
@@ -129,7 +129,7 @@ fn check_plan(parameters: &Parameters) -> Result<()> {
     Ok(())
 }
 
-/// Each engine must take its settings.
+/// Checks that each engine accepts its settings.
 fn check_settings(host: &Host, parameters: &Parameters) -> Result<()> {
     for engine in &parameters.engines {
         let variant = Variant::parse(engine)?;
@@ -141,7 +141,7 @@ fn check_settings(host: &Host, parameters: &Parameters) -> Result<()> {
     Ok(())
 }
 
-/// The engine that the others are compared with, by its canonical name: one that runs.
+/// Returns the canonical name of the engine that the others are compared with. It must be one that runs.
 fn baseline(named: Option<&str>, engines: &[String]) -> Result<Option<String>> {
     let Some(named) = named else { return Ok(None) };
     let name = variant::canonical(named);
@@ -156,7 +156,7 @@ fn empty_report(host: &Host, resolved: Resolved, place: &Place) -> Report {
         schema: json::SCHEMA,
         version: env!("CARGO_PKG_VERSION").into(),
         commit: option_env!("THALWEG_COMMIT").map(str::to_owned),
-        // A clock before 1970 is not set.
+        // A system clock before 1970 counts as 1970.
         started: humantime::format_rfc3339_seconds(SystemTime::now().max(UNIX_EPOCH)).to_string(),
         command: command_line(host),
         preset: resolved.preset.as_ref().map(|preset| preset.name.to_owned()),
@@ -171,7 +171,7 @@ fn empty_report(host: &Host, resolved: Resolved, place: &Place) -> Report {
     }
 }
 
-/// The exact command, as a shell would take it; the program by the name that a user knows.
+/// Returns the exact command, quoted for a shell, with the name of the program that the user knows.
 fn command_line(host: &Host) -> String {
     let own_words = host.command.split_whitespace().count();
     let arguments = std::env::args_os().skip(own_words);
@@ -206,7 +206,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Every engine in every round. One that fails takes part in no further round, and the others go on.
+    /// Runs every engine in every round. An engine that fails is skipped in further rounds, and the others continue.
     fn all_rounds(&mut self, parameters: &Parameters) -> Result<()> {
         let mut failed: Vec<String> = Vec::new();
         for round in 1..=parameters.rounds {
@@ -262,7 +262,7 @@ impl Measured {
         match event {
             Event::Opened(description) => {
                 if !self.engines.iter().any(|known| known.name == engine) {
-                    // A variant goes by its own name.
+                    // A variant is listed under its own name.
                     self.engines.push(Description { name: engine.to_owned(), ..description });
                 }
             }
@@ -273,7 +273,7 @@ impl Measured {
         }
     }
 
-    /// Keeps a note once: each round may have the same.
+    /// Adds a note unless it is there already: each round may have the same.
     fn note(&mut self, text: String) {
         if !self.notes.contains(&text) {
             self.notes.push(text);
@@ -281,7 +281,8 @@ impl Measured {
     }
 }
 
-/// The engines in the order of this round: each round another one begins, so that none has the better place.
+/// Returns the engines in the order of this round. Each round begins with another engine, so that no engine always has
+/// the better place.
 fn rotated(engines: &[String], round: u32) -> impl Iterator<Item = &str> {
     let first = (round as usize - 1) % engines.len().max(1);
     engines.iter().cycle().skip(first).take(engines.len()).map(String::as_str)

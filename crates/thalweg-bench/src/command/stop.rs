@@ -12,11 +12,11 @@ pub struct Stop {
 }
 
 impl Stop {
-    /// Listens to signals from here on.
+    /// Starts to listen for signals.
     pub fn on_signals() -> Result<Stop> {
         let signal = Arc::new(AtomicUsize::new(0));
         for number in [SIGHUP, SIGINT, SIGTERM] {
-            // Under `nohup` a hang-up is ignored, and stays so.
+            // `nohup` ignores a hang-up; this process keeps ignoring it.
             if number == SIGHUP && is_ignored(number) {
                 continue;
             }
@@ -26,7 +26,7 @@ impl Stop {
         Ok(Stop { signal })
     }
 
-    /// The exit code of a process that stopped for the signal; `None`: none came.
+    /// The exit code of a process that a signal stopped; `None`: no signal came.
     pub fn code(&self) -> Option<u8> {
         match self.signal.load(Ordering::Relaxed) {
             0 => None,
@@ -35,7 +35,7 @@ impl Stop {
     }
 }
 
-/// Returns whether this process was started with the signal ignored. If that is unknown, it was not.
+/// Whether this process was started with `signal` ignored. False if that is unknown.
 pub fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignored_in(&status).is_some_and(|mask| mask & (1 << (signal - 1)) != 0)

@@ -1,4 +1,4 @@
-//! Stored reports: shown again, compared, or made into a page.
+//! Stored reports: prints them, compares them, or makes a page of them.
 
 use super::args::{Compare, Results, Show};
 use super::draft::Draft;
@@ -11,7 +11,7 @@ use std::io::Write;
 /// `bench show`.
 pub fn show(args: &Show, output: &mut dyn Write) -> Result<()> {
     let report = json::read(&args.report)?;
-    // First: a wrong baseline writes no page.
+    // Summarised first: a wrong baseline must not write a page.
     let summary = match &args.baseline {
         Some(baseline) => Summary::against(&report, &variant::canonical(baseline))?,
         None => Summary::of(&report),

@@ -1,8 +1,8 @@
 //! [`Variant`]: an engine with settings of its own, as `--engines` names it: `thalweg:backend=none:table=2M`.
 //!
-//! The keys are the names of the settings' flags and the values what the flags take: the flags' own parser reads them.
-//! They are stronger than the flags, which count for every engine of the run. A variant goes by its canonical name
-//! everywhere: its keys in the order of the flags, its values as they were written.
+//! The keys are the names of the settings' flags, and the flags' own parser reads the values. A variant's settings
+//! override the flags, which apply to every engine of the run. The canonical name of a variant has its keys in the
+//! order of the flags and its values as they were written; a variant is known by this name everywhere.
 
 use super::overrides::apply_settings;
 use super::settings_args::SettingsArgs;
@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::settings::Settings;
 use clap::{Args, Command, FromArgMatches};
 
-/// An engine, and what of its settings differs from the run's.
+/// An engine, and those of its settings that differ from the run's.
 pub struct Variant {
     /// The engine's own name.
     pub engine: String,
@@ -19,10 +19,10 @@ pub struct Variant {
 }
 
 impl Variant {
-    /// Parses `text`; does not check whether there is such an engine.
+    /// Parses `text`; does not check whether the engine exists.
     ///
     /// # Errors
-    /// `Usage`: a key that there is not or that is given twice, or a value that its flag does not take.
+    /// `Usage`: an unknown or repeated key, or a value that its flag does not accept.
     pub fn parse(text: &str) -> Result<Variant> {
         let refused = |why: String| Error::Usage(format!("engine {text}: {why}"));
         let command = flags();
@@ -49,25 +49,25 @@ impl Variant {
         Ok(Variant { name: name.join(":"), engine, settings })
     }
 
-    /// Its canonical name.
+    /// The canonical name of this variant.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The settings it is opened with in a run of these.
+    /// Returns the settings of this variant in a run with the settings `of_the_run`.
     pub fn settings(&self, of_the_run: &Settings) -> Settings {
         let mut settings = of_the_run.clone();
         apply_settings(&mut settings, &self.settings);
         settings
     }
 
-    /// Whether it means the same engine and settings, however it is written.
+    /// Whether both mean the same engine and settings, however they are written.
     pub fn is(&self, other: &Variant) -> bool {
         self.engine == other.engine && self.settings == other.settings
     }
 }
 
-/// The canonical name of what `text` names; as it is where it names nothing.
+/// Returns the canonical name of the variant `text`, or `text` itself if it is no valid variant.
 pub fn canonical(text: &str) -> String {
     Variant::parse(text).map_or_else(|_| text.to_owned(), |variant| variant.name)
 }

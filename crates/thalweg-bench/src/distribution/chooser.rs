@@ -15,8 +15,9 @@ pub enum Chooser {
 }
 
 impl Chooser {
-    /// For records `0..records` that may become `0..records_max`. As in YCSB, a zipfian is over `records_max` from the
-    /// start, so that growth does not move the likely ones; those that do not exist yet are drawn again.
+    /// A chooser for records `0..records` that may grow to `0..records_max`. As in YCSB, a zipfian covers `records_max`
+    /// from the start, so that growth does not move the likely records; a record that does not exist yet is drawn
+    /// again.
     ///
     /// # Panics
     /// If `records` is 0.
@@ -29,7 +30,7 @@ impl Chooser {
         }
     }
 
-    /// A record of `0..records`; `records` is never 0 and never shrinks.
+    /// Draws a record of `0..records`; `records` is never 0 and never shrinks.
     pub fn next(&mut self, records: u64, random: &mut Random) -> u64 {
         match self {
             Chooser::Uniform => Uniform::below(records, random),

@@ -1,4 +1,4 @@
-//! FNV-1a, 64 bits: what YCSB spreads numbers with.
+//! FNV-1a, 64 bits: the hash by which YCSB spreads numbers.
 
 const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;
@@ -8,8 +8,8 @@ pub fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(OFFSET_BASIS, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(PRIME))
 }
 
-/// `Utils.fnvhash64` of YCSB: FNV-1a of the number's eight bytes, the lowest first, as a signed number
-/// without its sign.
+/// `Utils.fnvhash64` of YCSB: FNV-1a of the number's eight bytes, lowest first. The result is the absolute value of the
+/// hash as a signed number.
 pub fn fnv_hash(number: u64) -> u64 {
     let hash = match u32::try_from(number) {
         // Four zero bytes at the end only multiply: once by the prime's fourth power instead of four times.

@@ -1,13 +1,13 @@
-//! [`KeyRanges`]: keys in ranges of different heat, and hot keys among cold ones inside each: `prefix_dist`.
+//! [`KeyRanges`]: keys in ranges of different heat, with hot and cold keys inside each range: `prefix_dist`.
 //!
-//! The model of Cao et al., "Characterizing, Modeling, and Benchmarking RocksDB Key-Value Workloads at Facebook",
-//! FAST '20, section 6, fitted to ZippyDB, and of `db_bench`'s `mixgraph`: the keys are cut into ranges of equal size;
-//! range `i`, counted from 1, gets a share of all operations proportional to `a e^(b i) + c e^(d i)`; the ranges lie
-//! in a shuffled order. Inside a range the keys have ranks: a rank of at most `r` is taken with the probability
-//! `a r^b`; ranks are scattered over the range, where several may meet in one key.
+//! The model is that of Cao et al., "Characterizing, Modeling, and Benchmarking RocksDB Key-Value Workloads at
+//! Facebook", FAST '20, section 6, fitted to ZippyDB, and of `db_bench`'s `mixgraph`. The keys are cut into ranges of
+//! equal size. Range `i`, counted from 1, gets a share of all operations proportional to `a e^(b i) + c e^(d i)`. The
+//! ranges lie in a shuffled order. Inside a range the keys have ranks: a rank of at most `r` is taken with the
+//! probability `a r^b`. Ranks are scattered over the range, and several ranks may fall on one key.
 //!
-//! Where this differs from `mixgraph`: the shares are not rounded to whole multiples of the smallest, and range, rank
-//! and size are drawn independently of each other, not all from one number.
+//! Differences from `mixgraph`: the shares are not rounded to whole multiples of the smallest one. Range, rank and size
+//! are drawn independently of each other, not all from one number.
 
 use super::permutation::{Permutation, scrambled};
 
@@ -29,13 +29,13 @@ impl TwoTermExponential {
     /// -keyrange_dist_d=-0.08082` of the FAST '20 paper's appendix; the same in RocksDB's pull request 5953.
     pub const HEAT: TwoTermExponential = TwoTermExponential { a: 14.18, b: -2.917, c: 0.0164, d: -0.08082 };
 
-    /// Its value at `x`.
+    /// The value of the function at `x`.
     pub fn at(&self, x: f64) -> f64 {
         self.a * (self.b * x).exp() + self.c * (self.d * x).exp()
     }
 }
 
-/// Ranks of which at most `r` is taken with the probability `a r^b`.
+/// A distribution of ranks: a rank of at most `r` is taken with the probability `a r^b`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PowerLaw {
     /// The share of the first rank.
@@ -48,7 +48,7 @@ impl PowerLaw {
     /// Keys inside a range: `-key_dist_a=0.002312 -key_dist_b=0.3467` of the FAST '20 paper's appendix.
     pub const KEYS: PowerLaw = PowerLaw { a: 0.002312, b: 0.3467 };
 
-    /// The rank, from 1, for `share`, above 0 and at most 1.
+    /// Returns the rank, from 1, at the quantile `share`, above 0 and at most 1.
     pub fn rank(&self, share: f64) -> u64 {
         (share / self.a).powf(1.0 / self.b).ceil().max(1.0) as u64
     }
@@ -58,7 +58,7 @@ impl PowerLaw {
 #[derive(Clone, Debug)]
 pub struct KeyRanges {
     keys: u64,
-    /// For each range, in the order of keys: the share of operations that goes to it and to those before it.
+    /// For each range, in the order of keys: its share of the operations plus the shares of the ranges before it.
     shares: Vec<f64>,
     inside: PowerLaw,
 }
@@ -71,7 +71,7 @@ impl KeyRanges {
     pub fn new(keys: u64, heat: TwoTermExponential, inside: PowerLaw) -> KeyRanges {
         assert!(keys > 0, "key ranges without keys");
         let ranges = KeyRanges::RANGES.min(keys);
-        // Any order will do that is the same in every run: without a shuffle the hot ranges would be neighbours.
+        // Any order will do if it is the same in every run; without a shuffle the hot ranges would be neighbours.
         let order = Permutation::new(ranges, ranges);
         let heats: Vec<f64> = (0..ranges).map(|place| heat.at(order.number(place) as f64 + 1.0)).collect();
         let total: f64 = heats.iter().sum();
@@ -85,7 +85,7 @@ impl KeyRanges {
         KeyRanges { keys, shares, inside }
     }
 
-    /// The key for two numbers drawn at random, each above 0 and at most 1.
+    /// Returns the key for two random numbers, each above 0 and at most 1.
     pub fn key(&self, range: f64, rank: f64) -> u64 {
         let ranges = self.shares.len() as u64;
         let range = self.shares.partition_point(|&share| share < range) as u64;
@@ -95,7 +95,7 @@ impl KeyRanges {
         first + scrambled(self.inside.rank(rank)) % (self.first(range + 1) - first)
     }
 
-    /// The first key of a range. Ranges differ by one key at most.
+    /// The first key of a range. The sizes of ranges differ by one key at most.
     fn first(&self, range: u64) -> u64 {
         (u128::from(self.keys) * u128::from(range) / self.shares.len() as u128) as u64
     }

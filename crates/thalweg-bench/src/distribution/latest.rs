@@ -9,7 +9,7 @@ pub struct Latest {
 }
 
 impl Latest {
-    /// Over what exists at first, `0..n`.
+    /// A generator over `0..n`, the numbers that exist at first.
     ///
     /// # Panics
     /// If `n` is 0.
@@ -17,7 +17,7 @@ impl Latest {
         Latest { distance: Zipfian::new(n) }
     }
 
-    /// The next number of `0..n`, `n` - 1 the likeliest. `n` never shrinks.
+    /// Draws a number of `0..n`; `n` - 1 is the likeliest. `n` never shrinks.
     pub fn next(&mut self, n: u64, random: &mut Random) -> u64 {
         self.distance.grow(n);
         self.distance.n() - 1 - self.distance.next(random)

@@ -6,7 +6,7 @@
 //!
 //! - `uniform`: each number as likely as any other
 //! - `zipfian`: few numbers often, many seldom
-//! - `fnv`: the hash that scatters them
+//! - `fnv`: the hash that scatters the numbers of a zipfian
 //! - `latest`: the newer, the likelier
 //! - `chooser`: one of these, over records that grow in number
 //! - `pareto`: sizes of values and lengths of scans at Meta
@@ -33,11 +33,11 @@ pub use zipfian::{ScrambledZipfian, Zipfian};
 
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 
-/// The source of all that is random: seeded, the same on every machine and in every version.
+/// The random generator of all workloads: seeded, with the same numbers on every machine and in every version.
 pub type Random = rand_xoshiro::Xoshiro256PlusPlus;
 
-/// The random source of one thread of one workload. Another `name` or `thread` gives other numbers from the same seed:
-/// a `readrandom` that drew what `fillrandom` drew before it would read in the order of writing.
+/// The random generator of one thread of one workload. The same seed gives other numbers for another `name` or
+/// `thread`: if `readrandom` drew the same numbers as `fillrandom`, it would read in the order of writing.
 pub fn random(seed: u64, name: &str, thread: usize) -> Random {
     let mut random = Random::seed_from_u64(seed ^ fnv1a(name.as_bytes()));
     for _ in 0..thread {

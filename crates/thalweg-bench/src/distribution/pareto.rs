@@ -1,15 +1,16 @@
 //! [`Pareto`]: the generalised Pareto distribution, which sizes of values and lengths of scans follow at Meta.
 //!
-//! Density `(1/σ) (1 + k (x - θ)/σ)^(-1 - 1/k)` for `x ≥ θ`; its tail `P(X > x) = (1 + k (x - θ)/σ)^(-1/k)` is
-//! turned around to draw from it. Cao et al., "Characterizing, Modeling, and Benchmarking RocksDB Key-Value Workloads
-//! at Facebook", FAST '20, section 6; `value_theta`, `value_k`, `value_sigma` and `iter_…` of `db_bench`'s `mixgraph`.
+//! The density is `(1/σ) (1 + k (x - θ)/σ)^(-1 - 1/k)` for `x ≥ θ`. A draw inverts the tail
+//! `P(X > x) = (1 + k (x - θ)/σ)^(-1/k)`. Source: Cao et al., "Characterizing, Modeling, and Benchmarking RocksDB
+//! Key-Value Workloads at Facebook", FAST '20, section 6; `value_theta`, `value_k`, `value_sigma` and `iter_…` of
+//! `db_bench`'s `mixgraph`.
 
 /// A generalised Pareto distribution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pareto {
-    /// θ: the least.
+    /// θ: the smallest value.
     pub theta: f64,
-    /// k: the shape; the larger, the longer the tail. The mean is infinite from 1 on.
+    /// k: the shape; the larger, the longer the tail. For k ≥ 1 the mean is infinite.
     pub k: f64,
     /// σ: the scale.
     pub sigma: f64,
@@ -23,7 +24,7 @@ impl Pareto {
     /// Lengths of scans: `-iter_k=2.517 -iter_sigma=14.236` of the same appendix.
     pub const SCAN_ENTRIES: Pareto = Pareto { theta: 0.0, k: 2.517, sigma: 14.236 };
 
-    /// The value that is exceeded with the probability `tail`, above 0 and at most 1.
+    /// Returns the value that a draw exceeds with the probability `tail`, above 0 and at most 1.
     pub fn exceeded(&self, tail: f64) -> f64 {
         if self.k == 0.0 {
             self.theta - self.sigma * tail.ln()
@@ -32,8 +33,8 @@ impl Pareto {
         }
     }
 
-    /// The same as a whole number, rounded up, between 1 and `max`. What is above `max` begins again at 1, as in
-    /// `mixgraph`: that way 5 % of all scans do not become scans of the greatest length.
+    /// Like [`exceeded`](Pareto::exceeded), but a whole number, rounded up, between 1 and `max`. Numbers above `max`
+    /// wrap around to 1, as in `mixgraph`; otherwise 5 % of all scans would have the greatest length.
     pub fn whole(&self, tail: f64, max: u64) -> u64 {
         let drawn = self.exceeded(tail).ceil().max(1.0) as u64;
         if drawn > max { (drawn - 1) % max + 1 } else { drawn }

@@ -1,9 +1,9 @@
 //! [`Permutation`]: all numbers below a limit, each once, in an order that looks like chance.
 //!
-//! Nothing is stored: the place of a number is computed. A number goes through multiplications by odd constants and
-//! shifts, each of which maps the numbers of `b` bits one to one onto themselves, where `2^b` is the first power of two
-//! not below the limit; a result that is not below the limit goes through again. That ends, because going on from a
-//! number below the limit comes back to it, and takes less than two turns on average.
+//! Nothing is stored: the number at a place is computed. The computation multiplies by odd constants and shifts; each
+//! step maps the numbers of `b` bits one to one onto themselves, where `2^b` is the smallest power of two that is at
+//! least the limit. A result that is not below the limit goes through the steps again. This ends, because repeated
+//! steps from a number below the limit come back to it. It takes less than two turns on average.
 
 /// All numbers below a limit in a scrambled order, the same for the same limit and seed.
 #[derive(Clone, Copy, Debug)]
@@ -15,7 +15,7 @@ pub struct Permutation {
 }
 
 impl Permutation {
-    /// The numbers `0..limit`; `limit` is at least 1.
+    /// A permutation of the numbers `0..limit`; `limit` is at least 1.
     pub fn new(limit: u64, seed: u64) -> Permutation {
         assert!(limit > 0, "a permutation of nothing");
         let bits = u64::BITS - (limit - 1).leading_zeros();
@@ -23,12 +23,12 @@ impl Permutation {
         Permutation { limit, mask, shift: bits / 2 + 1, key: scrambled(seed) }
     }
 
-    /// How many numbers.
+    /// The number of numbers.
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// The number in place `place`, which is below the limit.
+    /// Returns the number at `place`, which is below the limit.
     pub fn number(&self, place: u64) -> u64 {
         assert!(place < self.limit, "place {place} of {}", self.limit);
         let mut number = place;

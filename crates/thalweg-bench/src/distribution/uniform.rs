@@ -26,8 +26,8 @@ impl Uniform {
 
     /// A number of `0..n`, for an `n` that may change with each call; 0 for `n` = 0.
     ///
-    /// The high half of a random number times `n`; of the 2^64 products those whose low half is below 2^64 mod n are
-    /// too many and are drawn again (Lemire, "Fast random integer generation in an interval", 2019).
+    /// The result is the high half of a random number times `n`. Products whose low half is below 2^64 mod n are in
+    /// excess and are drawn again (Lemire, "Fast random integer generation in an interval", 2019).
     pub fn below(n: u64, random: &mut Random) -> u64 {
         let mut product = u128::from(random.next_u64()) * u128::from(n);
         if (product as u64) < n {

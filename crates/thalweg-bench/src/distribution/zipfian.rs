@@ -1,9 +1,10 @@
 //! [`Zipfian`] and [`ScrambledZipfian`]: few numbers often, many seldom, as YCSB draws them.
 //!
-//! The k-th likeliest of n numbers has the probability 1 / (k^0.99 zeta(n)), zeta(n) the sum of 1 / i^0.99 over 1..=n.
-//! The method is that of Gray et al., "Quickly generating billion-record synthetic databases" (SIGMOD 1994), which YCSB
-//! uses: exact for the two likeliest numbers; from the third on it inverts a continuous curve, which draws the third
-//! about 19 % too often, the tenth 4 %, the twentieth 1 %. Drawing better would not be what others measured.
+//! The k-th likeliest of n numbers has the probability 1 / (k^0.99 zeta(n)), where zeta(n) is the sum of 1 / i^0.99
+//! over 1..=n. The method is that of Gray et al., "Quickly generating billion-record synthetic databases" (SIGMOD
+//! 1994), which YCSB uses. It is exact for the two likeliest numbers. From the third on it inverts a continuous curve,
+//! which draws the third about 19 % too often, the tenth 4 %, the twentieth 1 %. A more exact method would not be
+//! comparable with published results.
 
 use super::{Random, fnv_hash, fraction};
 
@@ -20,7 +21,7 @@ pub struct Zipfian {
 }
 
 impl Zipfian {
-    /// Over `0..n`. Adds up zeta(n): about 20 ns for each number of the range.
+    /// A generator over `0..n`. Computes zeta(n), which takes about 20 ns for each number of the range.
     ///
     /// # Panics
     /// If `n` is 0.
@@ -38,7 +39,7 @@ impl Zipfian {
         zipfian
     }
 
-    /// Widens the range to `0..n`, if it is narrower: zeta grows by the new numbers' share.
+    /// Widens the range to `0..n` if it is narrower: adds the terms of the new numbers to zeta.
     pub fn grow(&mut self, n: u64) {
         if n > self.n {
             self.zeta += (self.n + 1..=n).map(|i| (i as f64).powf(-THETA)).sum::<f64>();
@@ -51,7 +52,7 @@ impl Zipfian {
         self.eta = (1.0 - (2.0 / self.n as f64).powf(1.0 - THETA)) / (1.0 - self.first_two / self.zeta);
     }
 
-    /// How many numbers there are.
+    /// The size of the range.
     pub fn n(&self) -> u64 {
         self.n
     }
@@ -72,7 +73,8 @@ impl Zipfian {
     }
 }
 
-/// x^100: 1 / (1 - theta) is an integer, so that eight multiplications do, where `powf` takes several times as long.
+/// x^100. The exponent 1 / (1 - theta) is an integer, so eight multiplications suffice; `powf` takes several times as
+/// long.
 fn hundredth_power(x: f64) -> f64 {
     let square = |x: f64| x * x;
     let fourth = square(square(x));
@@ -80,9 +82,9 @@ fn hundredth_power(x: f64) -> f64 {
     square(thirty_second) * thirty_second * fourth
 }
 
-/// Numbers of `0..n`, the likely ones strewn over all of it: YCSB's `ScrambledZipfianGenerator`. A zipfian over ten
-/// thousand million ranks, each hashed to a number; which numbers are the likely ones does not change with `n` but by
-/// the remainder.
+/// A scrambled zipfian over `0..n`, with the likely numbers scattered over the whole range: YCSB's
+/// `ScrambledZipfianGenerator`. It draws one of ten thousand million zipfian ranks and hashes it to a number. The hash
+/// of a rank does not depend on `n`; only the remainder modulo `n` does.
 #[derive(Clone, Debug)]
 pub struct ScrambledZipfian {
     n: u64,
@@ -90,7 +92,7 @@ pub struct ScrambledZipfian {
 }
 
 impl ScrambledZipfian {
-    /// The ranks under it.
+    /// The number of ranks of the underlying zipfian.
     pub const RANKS: u64 = 10_000_000_000;
     /// zeta(10^10), as YCSB publishes it.
     const ZETA: f64 = 26.469_028_201_783_02;

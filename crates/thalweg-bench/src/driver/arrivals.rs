@@ -1,10 +1,11 @@
-//! [`Arrivals`]: when each operation of an open loop is to start (VLSM-11), whether the engine is ready or not.
+//! [`Arrivals`]: the schedule of an open loop: when each operation is to start (VLSM-11), whether the engine is ready
+//! or not.
 //!
-//! One schedule for all workers, first come first served: a worker takes the next arrival when it has done its last.
-//! Lock-free: a worker that loses its processor while it takes an arrival must not hold up the others, because the
-//! delay would look like the engine's. So all state is a count, and, for Poisson, the time of the last arrival; the
-//! gap after it is drawn from a generator seeded with that very time, which makes the next time a function of the
-//! last.
+//! All workers share one schedule: a worker takes the next arrival when it has finished its previous operation. The
+//! schedule is lock-free: a worker that loses its processor while it takes an arrival must not hold up the others,
+//! because the delay would look like the engine's. So the only state is a count, and, for Poisson, the time of the last
+//! arrival. The gap after an arrival is drawn from a generator seeded with the time of this arrival. This makes the
+//! time of the next arrival a function of the last one.
 
 use super::clock::SECOND_NS;
 use crate::error::{Error, Result};
@@ -13,7 +14,8 @@ use rand_xoshiro::SplitMix64;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// No instrument that takes a hundred nanoseconds an operation can offer more (VLSM-11's offers up to 1.5 million).
+/// The greatest rate: an instrument that takes a hundred nanoseconds an operation can offer no more (VLSM-11's offers
+/// up to 1.5 million).
 pub const RATE_MAX: f64 = 1e7;
 
 /// The schedule of the operations of an open loop.
@@ -21,7 +23,7 @@ pub(super) struct Arrivals {
     arrival: Arrival,
     gap_ns: f64,
     seed: u64,
-    /// The end of the arrivals.
+    /// The end of the arrivals, in nanoseconds after the start.
     end_ns: u64,
     /// The greatest number of arrivals.
     count_max: u64,
@@ -31,10 +33,10 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    /// Arrivals at `rate` a second, until `end_ns` after the start, at most `count_max`.
+    /// A schedule of at most `count_max` arrivals at `rate` a second, until `end_ns` after the start.
     ///
     /// # Errors
-    /// `Usage` for a rate that cannot be offered.
+    /// `Usage` for a rate that is too high.
     pub(super) fn new(arrival: Arrival, rate: f64, seed: u64, end_ns: u64, count_max: u64) -> Result<Arrivals> {
         if !(rate > 0.0 && rate <= RATE_MAX) {
             return Err(Error::Usage(format!(
@@ -67,7 +69,8 @@ impl Arrivals {
         }
     }
 
-    /// The arrival after the one at `last_ns`. At least 1 ns later: the same time would be drawn for ever.
+    /// The time of the arrival after the one at `last_ns`. It is at least 1 ns later: an equal time would repeat for
+    /// ever.
     fn after(&self, last_ns: u64) -> u64 {
         let bits = SplitMix64::seed_from_u64(self.seed ^ last_ns).next_u64() >> 11;
         // In (0, 1], so the logarithm is finite.

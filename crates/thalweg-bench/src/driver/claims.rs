@@ -1,8 +1,8 @@
 //! [`Claims`]: distributes the operations of a closed loop to its threads.
 //!
-//! Threads claim operations many at a time, so that a counter that all of them write is not part of each operation;
-//! towards the end fewer at a time, so that none has much left when the others are done. Operations that count for one
-//! are done exactly as often as requested; the last batch of each thread may go beyond.
+//! Threads claim many operations at a time, so that not every operation writes the counter that all threads share.
+//! Towards the end they claim fewer, so that no thread has much left when the others are done. Operations that count
+//! for one are done exactly as often as requested; the last batch of each thread may exceed its share.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -22,7 +22,7 @@ pub(super) struct Share<'a> {
 }
 
 impl Claims {
-    /// Claims on `operations` operations by `threads` threads; `None`: no limit.
+    /// `operations` operations for `threads` threads to claim; `None`: no limit.
     pub(super) fn new(operations: Option<u64>, threads: usize) -> Claims {
         Claims { left: operations.map(AtomicU64::new), threads: threads as u64 }
     }
@@ -41,7 +41,7 @@ impl Claims {
 }
 
 impl Share<'_> {
-    /// Whether there is an operation for this thread.
+    /// Whether there is an operation for this thread. Claims more when the share is empty.
     #[inline]
     pub(super) fn any(&mut self) -> bool {
         if self.granted == 0 {

@@ -1,6 +1,6 @@
-//! The clock that everything is timed by, and sleeping precisely by it.
+//! The clock of all measurements, and precise sleep by this clock.
 //!
-//! One clock for all threads (VLSM-11): `CLOCK_MONOTONIC`, in nanoseconds since the machine started. Nobody spins: a
+//! All threads use one clock (VLSM-11): `CLOCK_MONOTONIC`, in nanoseconds since the machine started. No thread spins: a
 //! waiting thread leaves its processor to the engine.
 
 use crate::error::{Error, Result};
@@ -19,15 +19,15 @@ const SLICE_NS: u64 = SECOND_NS / 10;
 /// How a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wait {
-    /// The time had passed already: no sleep. The time now.
+    /// The time had already passed, and the thread did not sleep. Holds the time after the wait.
     Past(u64),
-    /// The thread slept. The time now.
+    /// The thread slept. Holds the time after the wait.
     Slept(u64),
     /// All threads must stop.
     Stopped,
 }
 
-/// Now.
+/// The current time.
 #[inline]
 pub(super) fn now_ns() -> u64 {
     let now = clock_gettime(ClockId::Monotonic);

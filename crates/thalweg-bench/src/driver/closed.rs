@@ -1,8 +1,8 @@
 //! The closed loop: each thread begins the next operation when the last is done.
 //!
-//! Two clock reads an operation, around what the engine does: the client's own preparation is not latency, but is part
-//! of the throughput. A claimed operation is prepared and executed, or not prepared at all: a client that takes the
-//! number of a new record never leaves a hole.
+//! Each operation takes two clock reads, around the engine's work: the client's own preparation is not latency, but is
+//! part of the throughput. A claimed operation is prepared and executed, or not prepared at all: a client that takes
+//! the number of a new record never leaves a hole.
 
 use super::claims::Claims;
 use super::clock::{Wait, nanoseconds, now_ns, sleep_until};
@@ -37,8 +37,8 @@ fn foreground(post: &mut Post<'_>, claims: &Claims, limit_ns: u64) -> Result<()>
     Ok(())
 }
 
-/// A background client: goes on until the foreground has ended, at a rate if one is given. One that falls behind its
-/// rate goes on as fast as it can until it has caught up; its latencies are those of the operations alone.
+/// Runs a background client until the foreground has ended, at `rate` if one is given. A client that falls behind its
+/// rate runs as fast as it can until it has caught up; its latencies are those of the operations alone.
 pub(super) fn background(post: &mut Post<'_>, rate: Option<f64>) -> Result<()> {
     let mut done: u64 = 0;
     while !post.stopped() {
@@ -56,14 +56,15 @@ pub(super) fn background(post: &mut Post<'_>, rate: Option<f64>) -> Result<()> {
     Ok(())
 }
 
-/// Prepares and executes one operation: how many it counted for, and when it ended. `None`: there is nothing to do.
+/// Prepares and executes one operation. Returns the number of operations it counts for, and when it ended; `None`:
+/// there is nothing to do.
 #[inline]
 fn step(post: &mut Post<'_>) -> Result<Option<(u64, u64)>> {
     let Some(class) = post.client.prepare() else { return Ok(None) };
     let begin_ns = now_ns();
     let outcome = post.client.execute(&mut *post.session)?;
     let end_ns = now_ns();
-    // A batch's entries are each written down with their part of the time.
+    // Each entry of a batch is recorded with its part of the time.
     let each_ns = if outcome.operations > 1 { (end_ns - begin_ns) / outcome.operations } else { end_ns - begin_ns };
     post.recorder.record(class, outcome, each_ns, end_ns);
     Ok(Some((outcome.operations, end_ns)))

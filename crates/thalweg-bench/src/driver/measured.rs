@@ -1,4 +1,4 @@
-//! [`Measured`]: what a phase measured, from the logs of all threads.
+//! [`Measured`]: the measurements of a phase, from the logs of all threads.
 
 use super::clock::SECOND_NS;
 use super::recorder::Log;
@@ -27,29 +27,29 @@ pub struct Measured {
     pub read_bytes: u64,
     /// Page faults of the threads of all clients.
     pub client_faults: u64,
-    /// Latencies in nanoseconds, of all clients; in an open loop those of the foreground clients count from the
-    /// intended start. Operations done at once in a closed loop have each their part of the time.
+    /// Latencies in nanoseconds, of all clients. Those of foreground clients in an open loop count from the intended
+    /// start. Each of several operations done at once in a closed loop has its part of the time.
     pub latency: BTreeMap<Class, Histogram<u64>>,
-    /// Open loop: how late a waiting worker began an operation, in nanoseconds: what the instrument adds.
+    /// Open loop: how late waiting workers began operations, in nanoseconds. The instrument adds this time.
     pub lateness: Option<Histogram<u64>>,
-    /// Open loop: how far behind the last operation's start was, in nanoseconds.
+    /// Open loop: how late the last operation started, in nanoseconds.
     pub behind_ns: u64,
-    /// Open loop: arrivals that were never executed, because the backlog was given up: twice the seconds of the
-    /// arrivals and 5 more after the start.
+    /// Open loop: arrivals that were never executed, because the workers gave up the backlog. They give it up when
+    /// twice the seconds of the arrivals plus 5 s have passed since the start.
     pub abandoned: u64,
     /// Open loop: operations that were completed after the end of the arrivals (to 10 ms).
     pub overdue: u64,
     /// Each second of the run.
     pub series: Vec<Second>,
-    /// Each 100 ms of it; empty when it took more than 30 s.
+    /// Each 100 ms of the run; empty for a run of more than 30 s.
     pub intervals: Vec<Second>,
     /// Periods in which nothing was completed.
     pub stalls: Stalls,
-    /// When these were: the longest of them, in order of time.
+    /// The longest stalls, in order of time.
     pub stall_periods: Vec<StallPeriod>,
 }
 
-/// The measurements that every loop makes.
+/// Collects the measurements that every loop makes.
 pub(super) fn of(logs: Logs) -> Measured {
     let ended_ns = logs.foreground.iter().map(|log| log.ended_ns).max().unwrap_or(logs.start_ns);
     let ran_ns = ended_ns.saturating_sub(logs.start_ns);
@@ -77,8 +77,8 @@ pub(super) fn of(logs: Logs) -> Measured {
     measured
 }
 
-/// The slots from the start to the end. When time was up for one thread while another was still in a long operation,
-/// to the moment when the first ended: from then on nobody was there to complete anything.
+/// The slots from the start to the end of the run. If time was up for some threads, the slots end when the first of
+/// them ended: while another thread is still in a long operation, no thread is left that could complete anything.
 fn watched(logs: &Logs, ran_ns: u64) -> Vec<u64> {
     let mut slots = merge(logs.foreground.iter().map(|log| log.slots.as_slice()));
     let out = logs.foreground.iter().filter(|log| log.timed_out).map(|log| log.ended_ns - logs.start_ns).min();
@@ -86,14 +86,14 @@ fn watched(logs: &Logs, ran_ns: u64) -> Vec<u64> {
     slots
 }
 
-/// Open loop: how late all workers began what they had slept for.
+/// Open loop: how late the workers of all threads began operations that they had slept for.
 pub(super) fn lateness(logs: &Logs) -> Histogram<u64> {
     let mut sum = histogram();
     logs.foreground.iter().filter_map(|log| log.lateness.as_ref()).for_each(|lateness| add(&mut sum, lateness));
     sum
 }
 
-/// Open loop: how far behind the start of the last of all operations was.
+/// Open loop: how late the last of all operations started.
 pub(super) fn behind_ns(logs: &Logs) -> u64 {
     logs.foreground.iter().filter_map(|log: &Log| log.behind).max().map_or(0, |(_, behind_ns)| behind_ns)
 }
@@ -130,7 +130,7 @@ mod tests {
         let measured = of(late(true));
         assert_eq!((measured.stalls.count, measured.stalls.longest_ms), (0, 0));
         assert!((measured.seconds - 0.6).abs() < 1e-6);
-        // If the first had nothing to do any more, the second is all there is to watch.
+        // If the first thread ran out of work, the second is the only one to watch.
         let measured = of(late(false));
         assert_eq!((measured.stalls.count, measured.stalls.longest_ms), (1, 290));
     }

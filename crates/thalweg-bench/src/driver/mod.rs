@@ -1,6 +1,6 @@
 //! Runs a workload on an engine and times it.
 //!
-//! Latencies are in nanoseconds, with 3 significant digits, from 1 ns to ten minutes; longer ones count as that.
+//! Latencies are in nanoseconds, with 3 significant digits, from 1 ns to ten minutes; longer ones count as ten minutes.
 //!
 //! - `phase`: one workload to run once, and its progress
 //! - `clock`: the clock, and precise sleep

@@ -1,15 +1,15 @@
 //! The open loop (VLSM-11): operations arrive at a rate, whether the engine is ready or not.
 //!
-//! The workers are the clients that the engine sees; the queue between the arrivals and them is the schedule itself,
-//! from which a worker that is free takes the next arrival. If that has passed, the worker begins at once. Otherwise it
-//! sleeps until then, at least for [`SLEEP_MIN_NS`]; it never spins. The latency always counts from when the operation
-//! was to start, so that the time in which an engine made others wait is not lost (coordinated omission).
+//! The workers are the clients that the engine sees. The queue between the arrivals and the workers is the schedule
+//! itself: a free worker takes the next arrival from it. If the time of the arrival has passed, the worker begins at
+//! once. Otherwise it sleeps until then, at least for [`SLEEP_MIN_NS`]; it never spins. The latency always counts from
+//! the intended start, so that it includes the time in which the engine made an operation wait (coordinated omission).
 //!
-//! An arrival is one call of the client. Where that does many operations at once, as many fewer arrive, and each of
-//! the operations has waited from the arrival to the end.
+//! An arrival is one call of the client. If a call does many operations at once, correspondingly fewer calls arrive,
+//! and each of the operations has waited from the arrival to the end.
 //!
-//! Arrivals end with the phase's limit; those that were behind then are still executed, but not for ever: see
-//! [`Patience`].
+//! Arrivals end with the phase's limit. Operations that are behind then are still executed, but only for a limited
+//! time: see [`Patience`].
 
 use super::arrivals::Arrivals;
 use super::clock::{Wait, nanoseconds, now_ns, sharpen, sleep_until};
@@ -20,20 +20,20 @@ use super::thread_team::{self, Post};
 use crate::error::Result;
 use crate::parameters::Arrival;
 
-/// All are ready and asleep when the first operation arrives.
+/// The time from the last thread's readiness to the first arrival: all workers are asleep by then.
 const LEAD_NS: u64 = 2_000_000;
 
-/// The shortest sleep of a worker, which then does what has arrived meanwhile. At 300 thousand arrivals a second a
-/// sleep for each of them would take half of a processor from the engine, mostly for the timer. The latency includes
-/// the time by which an operation begins late; the report calls it lateness.
+/// The shortest sleep of a worker, after which it executes the arrivals of the meantime. At 300 thousand arrivals a
+/// second a sleep for each of them would take half of a processor from the engine, mostly for the timer. The latency
+/// includes the delay of an operation's start by the sleep; the report calls this delay lateness.
 const SLEEP_MIN_NS: u64 = 20_000;
 
 /// When a backlog is given up: `times` × the seconds of the arrivals + `seconds` after the start.
 #[derive(Clone, Copy)]
 pub(super) struct Patience {
-    /// Times the seconds in which operations arrive.
+    /// The factor of the seconds in which operations arrive.
     pub(super) times: f64,
-    /// Seconds more.
+    /// Seconds added to this product.
     pub(super) seconds: f64,
 }
 
@@ -64,7 +64,7 @@ pub(super) fn run(phase: &Phase<'_>, rate: f64, arrival: Arrival, patience: Pati
     let behind_ns = measured::behind_ns(&logs);
     let overdue = measured::completed_after(&logs, nanoseconds(seconds));
     let measured = measured::of(logs);
-    // From the first arrival to the end of the last one's interval: n arrivals fill n intervals, however few they are.
+    // From the first arrival to the end of the last one's interval: n arrivals fill n intervals, for any n.
     let seconds = if seconds.is_finite() { measured.seconds.max(seconds) } else { measured.seconds };
     Ok(Measured { seconds, lateness: Some(lateness), behind_ns, abandoned, overdue, ..measured })
 }
@@ -80,7 +80,7 @@ fn foreground(post: &mut Post<'_>, arrivals: &Arrivals, patience_ns: u64) -> Res
         }
         let Some(offset_ns) = arrivals.take() else { break };
         let intended_ns = post.start_ns + offset_ns;
-        // Before the wait: its time is the instrument's, and no latency.
+        // Prepared before the wait, so that the client's own time is not latency.
         let Some(class) = post.client.prepare() else { break };
         let begin_ns = if intended_ns > free_ns {
             match sleep_until(intended_ns.max(free_ns + SLEEP_MIN_NS), post.stop)? {

@@ -6,8 +6,8 @@ use crate::error::Result;
 use crate::plan::{Limit, Pace};
 use crate::workload::{Class, Client, Outcome, Workload};
 
-/// Many runs of a few milliseconds: short enough that one of them keeps its processor to the end on a busy machine,
-/// long enough that the start of a thread does not count.
+/// The number of runs of a few milliseconds each. A run is short enough that one of them keeps its processor to the end
+/// on a busy machine, and long enough that the start of a thread does not count.
 const RUNS: u32 = 40;
 const OPERATIONS: u64 = 100_000;
 
@@ -31,8 +31,8 @@ impl Client for Trivial {
     }
 }
 
-/// Nanoseconds that the closed loop takes for an operation beyond what client and engine take: the best of many short
-/// runs of one thread, in which both do next to nothing.
+/// Measures the nanoseconds that the closed loop adds to an operation of client and engine: the best of many short runs
+/// of one thread, in which client and engine do next to nothing.
 ///
 /// # Errors
 /// `Io` when no thread can be started.

@@ -1,11 +1,11 @@
-//! [`Phase`]: one workload to run once; and [`Progress`], how far it is.
+//! [`Phase`]: one run of one workload; and [`Progress`], how far it is.
 
 use crate::engine::Engine;
 use crate::plan::{Limit, Pace};
 use crate::workload::Workload;
 use serde::{Deserialize, Serialize};
 
-/// One workload to be run once, closed or open loop.
+/// One run of one workload, in a closed or open loop.
 pub struct Phase<'a> {
     /// The engine.
     pub engine: &'a dyn Engine,
@@ -13,9 +13,9 @@ pub struct Phase<'a> {
     pub workload: &'a dyn Workload,
     /// Threads of a closed loop, workers of an open one.
     pub threads: usize,
-    /// Closed, or open at a rate; the other paces are made of these by `search` and the caller.
+    /// Closed, or open at a rate; `search` and the caller reduce the other paces to these.
     pub pace: Pace,
-    /// When it ends.
+    /// When the phase ends.
     pub limit: Limit,
     /// Seed of all that is random.
     pub seed: u64,
@@ -34,6 +34,6 @@ pub struct Progress {
     pub rate: f64,
     /// P99 of the last full second, in nanoseconds, all classes together.
     pub p99_ns: u64,
-    /// 0 to 1.
+    /// The completed share of the phase, 0 to 1.
     pub share: f64,
 }

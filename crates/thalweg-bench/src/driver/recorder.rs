@@ -1,7 +1,7 @@
 //! [`Recorder`]: what one thread writes down about its operations.
 //!
-//! A thread's own memory only: nothing that another thread reads or writes often is touched for an operation, but a
-//! counter on a cache line of its own, which is read ten times a second for the progress.
+//! A recorder uses the thread's own memory. The only memory that another thread also reads is a counter on a cache line
+//! of its own, which is read ten times a second for the progress.
 
 use super::clock::now_ns;
 use super::series::{Series, histogram};
@@ -15,14 +15,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[repr(align(128))]
 pub(super) struct Count(pub(super) AtomicU64);
 
-/// The latencies and outcomes that one thread has seen so far.
+/// The latencies and outcomes that one thread has seen so far, with the state of its current slot and interval.
 pub(super) struct Recorder<'a> {
     log: Log,
     /// `None`: a background client, which has no part in intervals and stalls.
     timeline: Option<Timeline<'a>>,
 }
 
-/// The latencies and outcomes that one thread has seen in all.
+/// The latencies and outcomes of one thread.
 #[derive(Default)]
 pub(super) struct Log {
     /// Latencies in nanoseconds by class, in the order of [`Class::ALL`].
@@ -33,19 +33,19 @@ pub(super) struct Log {
     pub(super) missing: u64,
     /// Bytes given to the engine.
     pub(super) written_bytes: u64,
-    /// Bytes it gave.
+    /// Bytes that the engine returned.
     pub(super) read_bytes: u64,
     /// Operations completed in each slot.
     pub(super) slots: Vec<u32>,
-    /// Page faults while it worked.
+    /// Page faults of the thread during its work.
     pub(super) faults: u64,
-    /// When it completed its last operation, or ended without one.
+    /// When the thread completed its last operation, or ended without one.
     pub(super) ended_ns: u64,
-    /// It ended because time was up, and might have completed more.
+    /// Whether the thread ended because time was up, and might have completed more.
     pub(super) timed_out: bool,
-    /// Open loop: how late it began what it had slept for.
+    /// Open loop: how late the thread began operations that it had slept for.
     pub(super) lateness: Option<Histogram<u64>>,
-    /// Open loop: the intended start of its last operation, and how much later it began it.
+    /// Open loop: the intended start of the thread's last operation, and how much later it began.
     pub(super) behind: Option<(u64, u64)>,
 }
 
@@ -74,8 +74,8 @@ impl<'a> Recorder<'a> {
         Recorder { log: Log::default(), timeline: Some(timeline) }
     }
 
-    /// An operation (or several at once, each of which took `each_ns`) was completed at `end_ns`. One that counts for
-    /// none leaves no trace but its bytes.
+    /// Records that an operation (or several at once, each of which took `each_ns`) was completed at `end_ns`. An
+    /// outcome of 0 operations adds only its bytes.
     #[inline]
     pub(super) fn record(&mut self, class: Class, outcome: Outcome, each_ns: u64, end_ns: u64) {
         let log = &mut self.log;
@@ -95,22 +95,22 @@ impl<'a> Recorder<'a> {
         }
     }
 
-    /// Open loop: a worker slept for the operation that it is to begin now, and woke up so late.
+    /// Open loop: records that a worker slept for the operation that it is about to begin, and woke up `late_ns` late.
     pub(super) fn late(&mut self, late_ns: u64) {
         self.log.lateness.get_or_insert_with(histogram).saturating_record(late_ns);
     }
 
-    /// Open loop: the operation that was to begin at `intended_ns` began so much later.
+    /// Open loop: records that the operation of `intended_ns` began `behind_ns` later.
     pub(super) fn behind(&mut self, intended_ns: u64, behind_ns: u64) {
         self.log.behind = Some((intended_ns, behind_ns));
     }
 
-    /// Time is up for this thread.
+    /// Records that time is up for this thread.
     pub(super) fn time_out(&mut self) {
         self.log.timed_out = true;
     }
 
-    /// The thread has ended.
+    /// Ends the recording, and returns the log.
     pub(super) fn end(mut self) -> Log {
         if self.log.ended_ns == 0 {
             self.log.ended_ns = now_ns();

@@ -1,9 +1,9 @@
 //! [`search`]: the highest rate that an engine sustains.
 //!
-//! VLSM-11 profiles each engine before it measures at up to 95 % of what the engine sustains. Here a closed loop gives
-//! the upper bound (no open loop with as many workers can do more), and open-loop probes close in on the rate from
-//! there: the first a little below the bound, where most engines end up, then halfway between what was too much and
-//! what was not.
+//! VLSM-11 profiles each engine before it measures at up to 95 % of the rate that the engine sustains. Here a closed
+//! loop gives the upper bound: no open loop with as many workers can do more. Open-loop probes then close in on the
+//! sustained rate. The first probe is a little below the bound, where most engines end up. Later ones are halfway
+//! between the highest rate that was sustained and the lowest that was not.
 
 use super::Measured;
 use super::arrivals::RATE_MAX;
@@ -15,13 +15,13 @@ use crate::plan::{Limit, Pace};
 const FIRST: f64 = 0.9;
 /// The factor to the next probe while the engine keeps up.
 const RAISE: f64 = 1.2;
-/// Good enough when what was too much is so little more than what was not.
+/// The search ends when the lowest rate that was not sustained is within this share of the highest that was.
 const RESOLUTION: f64 = 0.03;
 const PROBES_MAX: usize = 10;
-/// This share of the arrivals may be completed after the end of the probe.
+/// The greatest share of the arrivals that may be completed after the end of the probe.
 const OVERDUE_MAX: f64 = 0.01;
-/// The last start may be behind by less than this many nanoseconds, however long the probe is: one that falls behind
-/// by 1 % of its time does not sustain the rate.
+/// The last operation may start late by less than this many nanoseconds, however long the probe is: an engine that
+/// falls behind by 1 % of the time does not sustain the rate.
 const BEHIND_NS: u64 = 100_000_000;
 
 /// The result of a search.
@@ -35,16 +35,16 @@ pub struct Found {
     pub probes: Vec<(f64, bool)>,
 }
 
-/// Finds the highest rate at which the engine keeps up with operations that arrive so, to about 3 %, in at most ten
+/// Finds the highest rate at which the engine keeps up with operations of this `arrival`, to about 3 %, in at most ten
 /// probes of `probe_seconds` and a closed loop as long. `measure` runs the workload at a pace up to a limit. It should
-/// not let the engine settle before: what an engine does while it puts work off is not what it sustains.
+/// not let the engine settle before: the rate of an engine while it defers work is not a rate that it sustains.
 ///
 /// An engine keeps up with a probe when no arrival is abandoned, at least 99 % of the arrivals are completed within
 /// the probe, and the last operation began less than 100 ms late. So a probe should be a hundred times longer than an
 /// ordinary operation.
 ///
 /// # Errors
-/// Those of `measure`; `Said` when it did nothing in the closed loop, or kept up with no rate.
+/// Those of `measure`; `Said` when nothing was done in the closed loop, or the engine kept up with no rate.
 pub fn search(
     arrival: Arrival,
     probe_seconds: f64,
@@ -58,7 +58,7 @@ pub fn search(
     let closed = measured.operations as f64 / measured.seconds;
     let (mut kept, mut missed, mut rate) = (0.0, f64::INFINITY, (closed * FIRST).min(RATE_MAX));
     let mut probes = Vec::new();
-    // What keeps up with all that can be offered sustains that at least.
+    // An engine that keeps up with the greatest rate sustains at least this rate; the search then ends.
     let searching =
         |kept: f64, missed: f64| kept < RATE_MAX && (missed.is_infinite() || missed - kept > RESOLUTION * missed);
     while probes.len() < PROBES_MAX && searching(kept, missed) {
@@ -66,7 +66,7 @@ pub fn search(
         let keeps_up = keeps_up(&measured);
         *(if keeps_up { &mut kept } else { &mut missed }) = rate;
         probes.push((rate, keeps_up));
-        // The closed loop is where the search begins and no bound: it may have been disturbed.
+        // The rate of the closed loop is a first guess and no bound: other processes may have disturbed it.
         rate = if missed.is_infinite() { (kept * RAISE).min(RATE_MAX) } else { (kept + missed) / 2.0 };
     }
     if kept == 0.0 {

@@ -1,10 +1,10 @@
-//! [`Series`]: what each tenth of a second was like, and each second.
+//! [`Series`]: the operations and latencies of each tenth of a second, and of each second.
 //!
-//! Each foreground thread has a histogram of its current interval of 100 ms. When the interval is over it hands the
-//! histogram in and takes an empty one, under a lock, ten times a second. The thread that called `run` adds them up,
-//! and finishes an interval when every thread has passed it: an operation belongs to the interval in which it
-//! completed, so a thread that is in a long operation holds no interval open but those since its last completion.
-//! Seconds are sums of their intervals. Only numbers are kept of what is finished.
+//! Each foreground thread has a histogram of its current interval of 100 ms. When the interval is over, the thread
+//! hands the histogram in and takes an empty one, under a lock, ten times a second. The thread that called `run` adds
+//! the histograms up, and finishes an interval when every thread has passed it. An operation belongs to the interval in
+//! which it completes, so a thread in a long operation keeps open only the intervals since its last completion. Seconds
+//! are sums of their intervals. Of a finished interval or second only its summary is kept.
 //!
 //! Lock: `shared` is a leaf, held for a push and a pop.
 
@@ -13,11 +13,11 @@ use hdrhistogram::Histogram;
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The longest latency of a histogram, in nanoseconds: ten minutes. Longer ones count as this.
+/// The longest latency of a histogram, in nanoseconds: ten minutes. Longer latencies count as ten minutes.
 const LONGEST_NS: u64 = 600_000_000_000;
 const DIGITS: u8 = 3;
 
-/// Intervals of a second.
+/// The number of intervals of a second.
 const SECOND_INTERVALS: u64 = 10;
 /// Intervals that are kept, of the first 30 s: a plot shows no more points.
 pub(super) const INTERVALS_MAX: usize = 300;
@@ -36,7 +36,7 @@ pub(super) fn add(sum: &mut Histogram<u64>, more: &Histogram<u64>) {
     assert!(added.is_ok(), "histograms with the same bounds add up: {added:?}");
 }
 
-/// Where threads hand in their intervals.
+/// The place where threads hand in the histograms of their intervals.
 pub(super) struct Series {
     shared: Mutex<Shared>,
 }
@@ -44,9 +44,9 @@ pub(super) struct Series {
 struct Shared {
     /// Intervals handed in and not yet collected.
     handed: Vec<(u64, Histogram<u64>)>,
-    /// Empty ones.
+    /// Empty histograms.
     spare: Vec<Histogram<u64>>,
-    /// The interval that each thread is in; `u64::MAX`: it has ended.
+    /// The current interval of each thread; `u64::MAX`: the thread has ended.
     current: Vec<u64>,
 }
 
@@ -78,22 +78,22 @@ impl Series {
     }
 }
 
-/// The slots collected so far.
+/// The intervals and seconds collected so far.
 #[derive(Default)]
 pub(super) struct Collected {
     unfinished: BTreeMap<u64, Histogram<u64>>,
-    /// The second under way: its number, and the sum of its intervals.
+    /// The current second: its number, and the sum of its intervals.
     second: Option<(u64, Histogram<u64>)>,
     /// The finished seconds, from second 0 on.
     pub(super) seconds: Vec<Second>,
     /// The finished intervals, from interval 0 on, up to [`INTERVALS_MAX`].
     pub(super) intervals: Vec<Second>,
-    /// The last interval with an operation lay beyond.
+    /// Whether the last interval with an operation lies beyond [`INTERVALS_MAX`].
     pub(super) too_long: bool,
 }
 
 impl Collected {
-    /// Takes what was handed in, and finishes the intervals and seconds that every thread has passed.
+    /// Collects the histograms handed in, and finishes the intervals and seconds that every thread has passed.
     pub(super) fn collect(&mut self, series: &Series) {
         let (handed, passed) = {
             let mut shared = series.lock();

@@ -1,7 +1,8 @@
-//! Slots of 10 ms, and the stalls that they show.
+//! Slots of 10 ms, and the stalls found in them.
 //!
-//! Each foreground thread counts what it completes in each slot; a slot without any completion of any thread is empty,
-//! and five empty ones in a row are a stall. Only whole empty slots count, so a stall is up to 20 ms longer than said.
+//! Each foreground thread counts its completed operations in each slot. A slot in which no thread completed an
+//! operation is empty, and five empty slots in a row are a stall. Only whole empty slots count, so a stall is up to 20
+//! ms longer than reported.
 
 use crate::report::{StallPeriod, Stalls};
 
@@ -50,16 +51,16 @@ pub(super) fn stalls(slots: &[u64]) -> Stalls {
         }
     }
     close(empty);
-    // A last second that is not whole does not count.
+    // An incomplete last second does not count.
     let seconds = slots.chunks_exact(SECOND_SLOTS);
     stalls.zero_seconds = seconds.filter(|second| second.iter().all(|&slot| slot == 0)).count() as u64;
     stalls
 }
 
-/// The greatest number of stalls listed one by one; of more the longest.
+/// The greatest number of stalls that are listed individually; of more, the longest are.
 const PERIODS_MAX: usize = 200;
 
-/// When each stall was, in order of time.
+/// Lists the stalls, in order of time.
 pub(super) fn periods(slots: &[u64]) -> Vec<StallPeriod> {
     let mut periods = Vec::new();
     let mut at: u64 = 0;

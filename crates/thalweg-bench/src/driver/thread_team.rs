@@ -1,12 +1,13 @@
-//! [`ThreadTeam`]: the threads of a phase, from their start together to their end.
+//! [`ThreadTeam`]: the threads of a phase, from their common start to their end.
 //!
-//! Each thread opens its session and makes its client, and then waits for the start, so that no thread works while
-//! others still get ready. Foreground threads are numbered `0..threads`, background ones from there on. The thread
+//! Each thread opens its session, makes its client, and then waits for the start, so that no thread works while others
+//! are still getting ready. Foreground threads are numbered `0..threads`, background threads from there on. The thread
 //! that called [`run`] sleeps, reports progress ten times a second, and stops the background clients when the
 //! foreground has ended.
 //!
-//! An error or a panic of one thread stops all; a panic goes on in the caller. Readiness and end are signalled by
-//! dropping a sender, which a panic does too: so no thread waits for one that has ended.
+//! An error or a panic of one thread stops all threads; the caller resumes the panic. A thread signals that it is
+//! ready, and that it has ended, by dropping a sender. A panic drops the sender too, so no thread waits for one that
+//! has ended.
 //!
 //! Lock: `failure` is a leaf.
 
@@ -44,7 +45,7 @@ struct ThreadTeam<'a> {
 pub(super) struct Post<'c> {
     /// Its client.
     pub(super) client: Box<dyn Client + 'c>,
-    /// Its use of the engine.
+    /// The session of the client.
     pub(super) session: Box<dyn Session + 'c>,
     /// Its recorder.
     pub(super) recorder: Recorder<'c>,
@@ -69,28 +70,28 @@ pub(super) type Work<'w> = dyn Fn(&mut Post<'_>) -> Result<()> + Sync + 'w;
 pub(super) struct Logs {
     /// When all threads started.
     pub(super) start_ns: u64,
-    /// Of each foreground thread.
+    /// The logs of the foreground threads.
     pub(super) foreground: Vec<Log>,
-    /// Of each background client.
+    /// The logs of the background clients.
     pub(super) background: Vec<Log>,
     /// Each second of the foreground.
     pub(super) series: Vec<Second>,
-    /// Each 100 ms of it, if it was short.
+    /// Each 100 ms of the foreground, if the phase was short.
     pub(super) intervals: Vec<Second>,
 }
 
-/// When dropped: stops all threads, also those that wait for the start.
+/// Stops all threads on drop, also those that wait for the start.
 struct Halt<'c, 'a>(&'c ThreadTeam<'a>);
 
 impl Drop for Halt<'_, '_> {
     fn drop(&mut self) {
         self.0.stop.store(true, Ordering::Relaxed);
-        // A start that has been is left as it was.
+        // Does nothing if the threads have already started.
         let _ = self.0.start_ns.set(0);
     }
 }
 
-/// Stops all threads if its thread panics.
+/// Stops all threads if the thread that holds it panics.
 struct Alarm<'c>(&'c AtomicBool);
 
 impl Drop for Alarm<'_> {
@@ -101,8 +102,8 @@ impl Drop for Alarm<'_> {
     }
 }
 
-/// Runs the phase: `foreground` on each of its threads, `background` on each background client's. All start `lead_ns`
-/// after the last is ready.
+/// Runs the phase: `foreground` on each foreground thread, `background` on each thread of a background client. All
+/// start `lead_ns` after the last thread is ready.
 ///
 /// # Errors
 /// The first error of a thread.
@@ -145,9 +146,9 @@ pub(super) fn run(phase: &Phase<'_>, lead_ns: u64, foreground: &Work<'_>, backgr
     Ok(Logs { start_ns: watch.start_ns, foreground: logs, background, series, intervals })
 }
 
-/// The logs of all threads, when all have ended.
+/// Waits for all threads, and returns their logs.
 fn join(threads: Vec<ScopedJoinHandle<'_, Log>>) -> Result<Vec<Log>> {
-    // All are waited for before a panic goes on, so that none is lost behind another.
+    // All threads are joined before a panic is resumed, so that no panic is lost behind another.
     let joined: Vec<_> = threads.into_iter().map(ScopedJoinHandle::join).collect();
     Ok(joined.into_iter().map(|log| log.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect())
 }
@@ -164,7 +165,7 @@ impl<'a> ThreadTeam<'a> {
         }
     }
 
-    /// A thread's life. `ready` and `alive` are dropped when it is ready, and when it has ended.
+    /// Runs one thread. Drops `ready` when the thread is ready, and `alive` when it has ended.
     fn run_thread(&self, thread: usize, ready: Sender<()>, alive: Option<Sender<()>>, work: &Work<'_>) -> Log {
         let _alarm = Alarm(&self.stop);
         let foreground = alive.is_some();
@@ -187,7 +188,7 @@ impl<'a> ThreadTeam<'a> {
         }
     }
 
-    /// Stops all threads because of this error.
+    /// Records the error, and stops all threads.
     fn fail(&self, error: Error) -> Log {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         self.stop.store(true, Ordering::Relaxed);

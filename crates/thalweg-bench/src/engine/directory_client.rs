@@ -84,7 +84,7 @@ impl Session for DirectoryClient {
         Ok(Some(found.is_some()))
     }
 
-    /// Lists the directory that `from` is.
+    /// Lists the directory whose number is the whole key `from`.
     fn scan(&mut self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()> {
         let directory: [u8; 8] = from.try_into().map_err(|_| Error::Usage(ONLY_METADATA.into()))?;
         let mut key = directory.to_vec();

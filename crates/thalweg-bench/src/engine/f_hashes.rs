@@ -17,7 +17,7 @@ fn sums(statistics: &Statistics, figures: &[Figure]) -> BTreeMap<String, u64> {
     figures.map(|(name, figure)| ((*name).to_owned(), sum(*figure))).collect()
 }
 
-/// Counters, if there are such tables.
+/// The counters of these tables, if there are such tables.
 pub(super) fn f_hash_counters(statistics: &Statistics) -> BTreeMap<String, u64> {
     sums(
         statistics,
@@ -32,7 +32,7 @@ pub(super) fn f_hash_counters(statistics: &Statistics) -> BTreeMap<String, u64> 
     )
 }
 
-/// The memory of the index of a directory keyspace, and of such tables.
+/// The memory of the index of a directory keyspace, and of the paper's hash tables.
 pub(super) fn f_hash_gauges(statistics: &Statistics) -> BTreeMap<String, u64> {
     let mut gauges = sums(
         statistics,

@@ -1,8 +1,8 @@
-//! [`ignored`]: settings of Thalweg that mean nothing where they are given.
+//! [`ignored`]: settings of Thalweg that have no effect in combination with the others.
 
 use crate::settings::{FastTierMode, Keyspace, Policy, Settings, Structures};
 
-/// Settings that are given and have no meaning beside the others.
+/// Returns the settings that are given but have no effect in combination with the others.
 pub(super) fn ignored(settings: &Settings) -> Vec<String> {
     let given = match settings.policy {
         Some(Policy::Vlsm) => vec![("level1_bytes", settings.level1_bytes.is_some())],

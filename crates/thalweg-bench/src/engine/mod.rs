@@ -1,13 +1,14 @@
 //! The measured engine: any key-value engine, behind [`Engine`] and [`Session`].
 //!
-//! An adapter adds nothing to an engine. What the engine lacks, the adapter refuses ([`Error`]) or leaves
-//! out of [`Counters`]; [`Description::ignored`] names the settings that mean nothing to the engine.
+//! An adapter adds nothing to an engine. If the engine lacks an operation, the adapter refuses it ([`Error`]). If it
+//! lacks a count, the adapter leaves it out of [`Counters`]. [`Description::ignored`] names the settings that mean
+//! nothing to the engine.
 //!
 //! - `thalweg`: the engine of this project; `tree_shape`: its settings for levels
-//! - `directory_client`: a thread that uses a directory keyspace of it; `overlapped`: the lookups it has in flight;
-//!   `translation`: words of both
-//! - `terms`: what a reader must know of its settings; `ignored`: those that mean nothing
-//! - `f_hashes`: what its hash tables of directories have done
+//! - `directory_client`: a thread that uses a directory keyspace of Thalweg; `overlapped`: its lookups in flight;
+//!   `translation`: the conversions that both use
+//! - `terms`: what a reader must know of Thalweg's settings; `ignored`: the settings that have no effect
+//! - `f_hashes`: the counters of Thalweg's hash tables of directories
 //! - `null`: an engine that does nothing
 
 mod directory_client;
@@ -36,7 +37,7 @@ pub trait Factory: Sync {
     /// The name on the command line and in reports: `thalweg`, `rocksdb`.
     fn name(&self) -> &'static str;
 
-    /// Refuses settings that [`Factory::open`] would refuse whatever the database is, before a run begins.
+    /// Refuses, before a run begins, the settings that [`Factory::open`] would refuse for any database.
     ///
     /// # Errors
     /// `Usage`, naming the setting.
@@ -44,22 +45,22 @@ pub trait Factory: Sync {
         Ok(())
     }
 
-    /// Opens the database in `path`, an existing and, the first time, empty directory. `splits` are the first keys of
-    /// the partitions but the first, in order; empty: one partition.
+    /// Opens the database in `path`, an existing directory, which is empty the first time. `splits` are the first keys
+    /// of all partitions except the first, in order; empty: one partition.
     fn open(&self, path: &Path, settings: &Settings, splits: &[Vec<u8>]) -> Result<Box<dyn Engine>>;
 }
 
-/// The engine's own name in that of a variant of it: `thalweg` in `thalweg:backend=none`.
+/// Returns the engine's own name in the name of a variant: `thalweg` in `thalweg:backend=none`.
 pub fn engine_of(name: &str) -> &str {
     name.split(':').next().unwrap_or(name)
 }
 
 /// An open database.
 pub trait Engine: Send + Sync {
-    /// The engine's name and settings, and what it does not do.
+    /// The engine's name and settings, and the settings that it ignores.
     fn describe(&self) -> Description;
 
-    /// One thread's use of it.
+    /// Opens a session for one thread.
     fn session(&self) -> Result<Box<dyn Session + '_>>;
 
     /// Makes everything written so far durable.
@@ -72,17 +73,17 @@ pub trait Engine: Send + Sync {
     fn counters(&self) -> Counters;
 
     /// The engine's gauges, by name with its unit last. They go up and down, and a step reports their greatest values.
-    /// They are read some times a second while the engine works. Empty if it has none.
+    /// They are read several times a second while the engine works. Empty if the engine has none.
     fn gauges(&self) -> BTreeMap<String, u64> {
         BTreeMap::new()
     }
 
-    /// Bytes on disk of tables that were replaced and are about to be given back; `None`: it does not tell.
+    /// Bytes on disk of replaced tables that the engine is about to free; `None`: the engine does not report them.
     fn replaced_bytes(&self) -> Option<u64> {
         None
     }
 
-    /// Closes it in good order.
+    /// Closes the database cleanly.
     fn close(self: Box<Self>) -> Result<()>;
 }
 
@@ -97,11 +98,11 @@ pub trait Session {
     /// Removes a key, whether it is there or not.
     fn remove(&mut self, key: &[u8], sync: bool) -> Result<()>;
 
-    /// Gives the value of `key` to `value`, in place where the engine can. `false`: there is none.
+    /// Passes the value of `key` to `value`, in place if the engine can. `false`: there is none.
     fn get(&mut self, key: &[u8], value: &mut dyn FnMut(&[u8])) -> Result<bool>;
 
-    /// Gives the values of `keys` to `value`, in whatever order, and says how many there were. An engine that cannot
-    /// read several at once reads one after the other.
+    /// Passes the values of `keys` to `value`, in any order, and returns how many there were. An engine that cannot
+    /// read several keys at once reads one after the other.
     fn multi_get(&mut self, keys: &[Vec<u8>], value: &mut dyn FnMut(&[u8])) -> Result<u64> {
         let mut found = 0;
         for key in keys {
@@ -110,9 +111,9 @@ pub trait Session {
         Ok(found)
     }
 
-    /// Begins to look up `key`, and gives `value` what a lookup of this thread has found that ended, this one or an
-    /// earlier one; says whether it has found anything. `None`: fewer than `depth` are in flight, and none has ended.
-    /// An engine that cannot have lookups in flight looks `key` up.
+    /// Begins to look up `key`. If a lookup of this thread has ended, this one or an earlier one, passes its value to
+    /// `value` and returns whether it found one. `None`: fewer than `depth` lookups are in flight, and none has ended.
+    /// An engine that cannot have lookups in flight looks `key` up at once.
     fn get_overlapped(
         &mut self,
         key: &[u8],
@@ -122,19 +123,20 @@ pub trait Session {
         self.get(key, value).map(Some)
     }
 
-    /// Compacts everything down to the last level, and returns when that is done. An engine that cannot refuses.
+    /// Compacts everything down to the last level, and returns when this is done. An engine without such a call
+    /// refuses.
     fn compact(&mut self) -> Result<()> {
         Err(Error::Usage("this engine has no compaction that a caller can ask for".into()))
     }
 
-    /// Gives the entries from `from` on, in order, until `entry` says `false` or there are no more.
+    /// Passes the entries from `from` on to `entry`, in order, until `entry` returns `false` or there are no more.
     fn scan(&mut self, from: &[u8], entry: &mut dyn FnMut(&[u8], &[u8]) -> bool) -> Result<()>;
 }
 
 /// How a thread has several lookups in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LookupsBy {
-    /// The thread submits their reads itself.
+    /// The thread itself submits the reads of the lookups.
     Reader,
     /// As futures; threads of the engine make their reads.
     Futures,
@@ -143,16 +145,16 @@ pub enum LookupsBy {
 /// The description of an engine.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Description {
-    /// Its name on the command line; in a report a variant's whole name: `thalweg:backend=none`.
+    /// The engine's name on the command line; in a report a variant's whole name: `thalweg:backend=none`.
     pub name: String,
     /// Its version.
     pub version: String,
-    /// Its settings as it took them, each with its value: the fairness table's row.
+    /// The settings that the engine runs with, each with its value: its row of the fairness table.
     pub settings: BTreeMap<String, String>,
-    /// Settings that it has no counterpart for.
+    /// Settings for which the engine has no counterpart.
     pub ignored: Vec<String>,
-    /// The terms of the comparison, by `durability`, `memory`, `space` and `tables`: a phrase each, in the words of the
-    /// other engines'. Empty if the engine has nothing of the kind, or the report is an old one.
+    /// The terms of the comparison, by `durability`, `memory`, `space` and `tables`: a phrase each, in the same words
+    /// for all engines. Empty if the engine has no such terms, or the report is an old one.
     #[serde(default)]
     pub terms: BTreeMap<String, String>,
 }
@@ -168,26 +170,27 @@ pub struct Counters {
     pub read_bytes: BTreeMap<String, u64>,
     /// Syncs.
     pub syncs: Option<Syncs>,
-    /// The same syncs by what was synced: `log`, `table`, `manifest`, `directory`. Empty: it does not tell them apart.
+    /// The same syncs by the kind of file: `log`, `table`, `manifest`, `directory`. Empty: the engine does not tell
+    /// them apart.
     pub syncs_by_kind: BTreeMap<String, u64>,
-    /// Stalls that the engine itself counted, by cause: nanoseconds in all.
+    /// The total nanoseconds of the stalls that the engine itself counted, by cause.
     pub stall_ns: BTreeMap<String, u64>,
-    /// How many waits these were, by cause.
+    /// The number of these stalls, by cause.
     pub stall_waits: BTreeMap<String, u64>,
-    /// Those of them that were longer than a millisecond, by cause.
+    /// The number of these stalls that were longer than a millisecond, by cause.
     pub stalls_over_1ms: BTreeMap<String, u64>,
-    /// Whatever else it counts: `cache hits`, `flushes` …
+    /// Other counts of the engine: `cache hits`, `flushes` …
     pub other: BTreeMap<String, u64>,
 }
 
 /// Syncs of files, and of directories.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Syncs {
-    /// How many.
+    /// The number of syncs.
     pub count: u64,
-    /// How long they took in all, in nanoseconds, where that is known.
+    /// The total duration of the syncs in nanoseconds, if it is known.
     pub total_ns: Option<u64>,
-    /// How many a foreground call waited for, where that is known.
+    /// The number of syncs that a foreground call waited for, if it is known.
     pub waited_for: Option<u64>,
 }
 

@@ -1,11 +1,11 @@
-//! [`Null`]: an engine that does nothing, to measure what the instrument itself costs.
+//! [`Null`]: an engine that does nothing, to measure the cost of the instrument itself.
 
 use super::{Counters, Description, Engine, Factory, Session};
 use crate::error::Result;
 use crate::settings::Settings;
 use std::path::Path;
 
-/// Takes every write, finds no key.
+/// An engine that accepts every write and finds no key.
 pub struct Null;
 
 impl Factory for Null {

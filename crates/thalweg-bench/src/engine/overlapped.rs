@@ -14,7 +14,7 @@ use thalweg::{DirectoryKeyspace, GetAsync, Reader, Slice};
 /// The result of a lookup.
 type Found = thalweg::Result<Option<Slice>>;
 
-/// See the module.
+/// The lookups that one thread has in flight.
 pub(super) enum InFlight {
     Reader(Box<Reader<()>>),
     Futures(Futures),
@@ -31,7 +31,7 @@ impl InFlight {
         })
     }
 
-    /// Begins a lookup, and gives the result of one if there are as many in flight as there may be.
+    /// Begins a lookup. Waits for one lookup and returns its result if the greatest number is in flight.
     pub(super) fn get(&mut self, keyspace: &DirectoryKeyspace, directory: u64, name: &[u8]) -> Result<Option<Found>> {
         match self {
             InFlight::Reader(reader) => {
@@ -83,7 +83,7 @@ impl Futures {
         Futures { futures: (0..depth).map(|_| None).collect(), wakers, free: (0..depth).collect(), woken }
     }
 
-    /// Polls one more future, and waits for any if there are as many as there may be.
+    /// Polls one more future. Waits for any future and returns its result if the greatest number is in flight.
     fn get(&mut self, future: GetAsync) -> Option<Found> {
         let number = self.free.pop()?;
         self.futures[number] = Some(future);

@@ -21,10 +21,10 @@ use thalweg::{
 
 const KEYSPACE: &str = "bench";
 
-/// The paper's own f-cache (PHAT-4).
+/// The size of the f-cache in the paper (PHAT-4).
 const F_CACHE_BYTES: u64 = 1 << 30;
 
-/// How long a database with nothing else left to do may take to remove the files of replaced tables.
+/// The longest time that an otherwise idle database may take to remove the files of replaced tables.
 const REMOVALS_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// Opens [Thalweg](thalweg) databases.
@@ -72,7 +72,7 @@ impl Factory for Thalweg {
 }
 
 impl Thalweg {
-    /// Opens the database in `path` with these settings, for what is measured beside keys and values.
+    /// Opens the database in `path` with these settings, for measurements other than of keys and values.
     ///
     /// # Errors
     /// `Usage` for a setting that is out of range; the engine's.
@@ -93,7 +93,7 @@ impl Thalweg {
     }
 }
 
-/// The ordered keyspace, cut at `splits`.
+/// Opens or creates the ordered keyspace, with partitions cut at `splits`.
 fn ordered(database: &Database, splits: &[Vec<u8>]) -> Result<Keyspace> {
     match database.existing_keyspace(KEYSPACE).map_err(|error| refused("open", error))? {
         Some(keyspace) => Ok(keyspace),
@@ -125,7 +125,7 @@ fn configure(path: &Path, settings: &Settings) -> Result<thalweg::Builder> {
     if let Some(bytes) = settings.table_bytes {
         builder = builder.table_bytes(bytes);
     }
-    // By default it depends on the machine's memory: only with the tuning `own`.
+    // The engine's default depends on the machine's memory, and applies only with the tuning `own`.
     let alike = (settings.tuning == Tuning::Default).then_some(128 << 20);
     if let Some(bytes) = settings.cache_bytes.or(alike) {
         builder = builder.block_cache_bytes(bytes);
@@ -253,12 +253,12 @@ impl Engine for Opened {
         self.database.flush().map_err(|error| refused("flush", error))?;
         match self.keyspace {
             Space::Ordered(_) => self.database.wait_for_compactions(),
-            // Until no directory is in several packs that a quiet database would merge.
+            // `tidy` waits until no directory is in several packs that a quiet database would merge.
             Space::Directory(_) => self.database.tidy(),
         }
         .map_err(|error| refused("wait for compactions", error))?;
         self.database.settle().map_err(|error| refused("settle", error))?;
-        // The files of replaced tables go at an even rate, over about a settle interval.
+        // The database removes the files of replaced tables at an even rate, over about a settle interval.
         let begun = Instant::now();
         while self.database.statistics().retained_bytes > 0 && begun.elapsed() < REMOVALS_TIME_MAX {
             std::thread::sleep(Duration::from_millis(20));

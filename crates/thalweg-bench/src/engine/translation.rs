@@ -1,14 +1,14 @@
-//! [`durability`], [`refused`]: what the benchmark says, in Thalweg's words, and the other way round.
+//! [`durability`], [`refused`]: translate the benchmark's terms to Thalweg's, and Thalweg's errors to the benchmark's.
 
 use crate::error::Error;
 use thalweg::Durability;
 
-/// When a write returns.
+/// Returns the durability of a write: with `sync`, the write returns when it is durable.
 pub(super) fn durability(sync: bool) -> Durability {
     if sync { Durability::Sync } else { Durability::Buffered }
 }
 
-/// The error of an operation.
+/// Converts the error of an operation.
 pub(super) fn refused(operation: &'static str, error: thalweg::Error) -> Error {
     Error::engine("thalweg", operation, error)
 }

@@ -3,7 +3,7 @@
 use crate::settings::{Overlap, Policy, Settings};
 use thalweg::{Builder, CompactionPolicy};
 
-/// The builder with what the settings say of it.
+/// Applies the settings of the levels to `builder`.
 pub(super) fn shaped(mut builder: Builder, settings: &Settings) -> Builder {
     if let Some(tables) = settings.level0_trigger {
         builder = builder.level0_trigger(tables as usize);
@@ -32,7 +32,7 @@ pub(super) fn shaped(mut builder: Builder, settings: &Settings) -> Builder {
     builder
 }
 
-/// `None`: the engine's own default.
+/// The compaction policy of the settings; `None`: the engine's own default.
 fn compaction_policy(settings: &Settings) -> Option<CompactionPolicy> {
     let CompactionPolicy::Vlsm { phi, debt_bytes } = CompactionPolicy::VLSM else { return None };
     Some(match settings.policy? {

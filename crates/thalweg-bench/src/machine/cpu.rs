@@ -1,7 +1,7 @@
 //! Processor time: of this process, of kernel threads, and of everything else.
 //!
-//! The process's own time in all is exact (`CLOCK_PROCESS_CPUTIME_ID`); how it divides into user and system, and all
-//! that concerns others, comes in ticks of 10 ms. Kernel threads are visible only from the initial PID namespace: in a
+//! The process's own total is exact (`CLOCK_PROCESS_CPUTIME_ID`). Its division into user and system time, and the times
+//! of all other processes, come in ticks of 10 ms. Kernel threads are visible only from the initial PID namespace: in a
 //! container their time counts as foreign.
 
 use super::refused;
@@ -20,22 +20,24 @@ const KERNEL_THREAD: u64 = 0x0020_0000;
 #[derive(Clone, Debug)]
 pub struct Reading {
     at: Instant,
-    /// Of this process, in nanoseconds: before the counters were read, and after. Reading them is not the run's.
+    /// The time of this process, in nanoseconds: before and after the reading of the counters. The time of the reading
+    /// itself is not the run's.
     own_ns: (u64, u64),
-    /// Of this process, in ticks.
+    /// The user time of this process, in ticks.
     user: u64,
     system: u64,
-    /// Of the process that started this one, in ticks: it draws the progress bar. By start time, for it may change.
+    /// The time of the parent process, in ticks: it draws the progress bar. With its start time, as the parent may
+    /// change.
     parent: Option<(Thread, u64)>,
-    /// Of each kernel thread, in ticks.
+    /// The time of each kernel thread, in ticks.
     kernel: BTreeMap<Thread, u64>,
-    /// Of all processors, in ticks: user, nice and system time, and time stolen by the host.
+    /// The time of all processors, in ticks: user, nice and system time, and time stolen by the host.
     busy: u64,
     stolen: u64,
     processors: usize,
 }
 
-/// A process's number and the time it started, in ticks: numbers are used again.
+/// A process's number and its start time in ticks: the kernel reuses numbers.
 type Thread = (u64, u64);
 
 /// Processor time of this process so far.
@@ -54,7 +56,7 @@ struct Stat {
 }
 
 impl Reading {
-    /// Reads all of them.
+    /// Reads all clocks and counters.
     pub fn now() -> Result<Reading> {
         let before_ns = own_ns();
         let kernel = kernel_threads()?;
@@ -62,7 +64,7 @@ impl Reading {
         let kernel_stats = KernelStats::current().map_err(|error| refused("read /proc/stat", error))?;
         let total = &kernel_stats.total;
         let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs().into());
-        // It may have ended, or belong to a namespace that cannot be seen.
+        // The parent may have ended, or belong to a namespace that cannot be seen.
         let parent = parent.and_then(|pid: u64| {
             let stat = stat_of(&pid.to_string()).ok()?;
             Some(((pid, stat.started), stat.user + stat.system))
@@ -91,7 +93,7 @@ impl Reading {
         let own_seconds = self.own_ns.0.saturating_sub(earlier.own_ns.1) as f64 / 1e9;
         let user = self.user.saturating_sub(earlier.user) as f64;
         let system = self.system.saturating_sub(earlier.system) as f64;
-        // Less than a tick: as if it were user time.
+        // Less than a tick counts as user time.
         let user_share = if user + system > 0.0 { user / (user + system) } else { 1.0 };
         let kernel: u64 = self.kernel.iter().map(|(thread, n)| grown(*n, earlier.kernel.get(thread).copied())).sum();
         let parent = match (&self.parent, &earlier.parent) {
@@ -103,7 +105,7 @@ impl Reading {
         let known = own_seconds / tick_seconds + (kernel + parent) as f64;
         let foreign = (busy - known).max(0.0) + stolen;
         let all = self.seconds_since(earlier) / tick_seconds * self.processors as f64;
-        // Ticks are coarse: in a short step there may be more of them than time.
+        // Ticks are coarse: in a short step they may add up to more than the elapsed time.
         let percent = |ticks: f64| if all > 0.0 { (ticks / all * 100.0).min(100.0) } else { 0.0 };
         Cpu {
             user_seconds: own_seconds * user_share,
@@ -115,18 +117,18 @@ impl Reading {
     }
 }
 
-/// The growth of a counter; one that is new began at 0.
+/// The growth of a counter; a new counter began at 0.
 fn grown(now: u64, then: Option<u64>) -> u64 {
     now.saturating_sub(then.unwrap_or(0))
 }
 
-/// The ticks of every kernel thread that can be seen.
+/// Reads the ticks of every visible kernel thread.
 fn kernel_threads() -> Result<BTreeMap<Thread, u64>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir("/proc").map_err(|error| Error::io("read /proc", error))? {
         let Ok(entry) = entry else { continue };
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u64>().ok()) else { continue };
-        // It may have ended since it was listed.
+        // The thread may have ended since it was listed.
         let Ok(stat) = stat_of(&pid.to_string()) else { continue };
         if stat.flags & KERNEL_THREAD != 0 {
             found.insert((pid, stat.started), stat.user + stat.system);

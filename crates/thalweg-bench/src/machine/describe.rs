@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Read-ahead in KiB above which most of what a random read of one block fetches is not wanted.
+/// Read-ahead in KiB above which a random read of one block fetches mostly unneeded data.
 const READ_AHEAD_KB_MAX: u64 = 256;
 
 /// Describes the machine, seen from `directory`. Unknown parts are left empty.
@@ -26,7 +26,7 @@ pub fn describe(directory: &Path) -> Machine {
     }
 }
 
-/// A note on a read-ahead that ruins random reads. It is the device's and nothing here changes it.
+/// A note on a read-ahead that ruins random reads. The device has this setting; nothing here changes it.
 pub fn read_ahead_note(machine: &Machine) -> Option<String> {
     let (device, kib) = (machine.device.as_ref()?, machine.read_ahead_kb?);
     (kib > READ_AHEAD_KB_MAX).then(|| {
@@ -43,7 +43,7 @@ pub(super) fn device_of(directory: &Path) -> Option<Device> {
     Device::under(directory, source.as_deref())
 }
 
-/// The mount that holds `directory`: of those on the way to it the deepest, and of those at one place the last.
+/// The mount that holds `directory`: the deepest mount on its path; of several at one mount point, the last.
 fn mount_of(directory: &Path) -> Option<MountInfo> {
     let directory = fs::canonicalize(directory).ok()?;
     let mounts = Process::myself().and_then(|process| process.mountinfo()).ok()?;
@@ -51,9 +51,9 @@ fn mount_of(directory: &Path) -> Option<MountInfo> {
     mounts.into_iter().filter(|mount| directory.starts_with(&mount.mount_point)).max_by_key(depth)
 }
 
-/// `ext4, data=ordered,noatime,rw`.
+/// The description of a file system: `ext4, data=ordered,noatime,rw`.
 fn file_system(mount: &MountInfo) -> String {
-    // `rw` may be in both maps; sorted, so that two runs give the same text.
+    // `rw` may be in both maps. The options are sorted, so that two runs give the same text.
     let options: BTreeMap<_, _> = mount.super_options.iter().chain(&mount.mount_options).collect();
     let options: Vec<String> = options
         .into_iter()

@@ -1,28 +1,28 @@
 //! The block device under a directory, and its counters in sysfs.
 //!
-//! A directory's device number names it. Some file systems invent a number (btrfs): there the mount's source names it.
-//! tmpfs, overlay and network file systems have none. A partition has counters of its own, but flushes are counted for
-//! the whole disk only, and only it has a queue.
+//! The device number of a directory names its device. Some file systems invent a number (btrfs): there the mount's
+//! source names the device. tmpfs, overlay and network file systems have no device. A partition has counters of its
+//! own, but flushes are counted for the whole disk only, and only the disk has a queue.
 
 use crate::report::DeviceIo;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// Sectors of sysfs are 512 bytes, whatever the device's are.
+/// The bytes of a sector in sysfs, whatever the sector size of the device is.
 const SECTOR_BYTES: u64 = 512;
 
 /// A block device.
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// Its directory in sysfs.
+    /// The device's directory in sysfs.
     directory: PathBuf,
-    /// The whole disk's.
+    /// The directory of the whole disk in sysfs.
     disk: PathBuf,
 }
 
 impl Device {
-    /// The one under `directory`; `source` is the source of the mount that holds it, where that is known.
+    /// The device under `directory`; `source` is the source of the mount that holds the directory, if it is known.
     pub fn under(directory: &Path, source: Option<&Path>) -> Option<Device> {
         let own = fs::metadata(directory).ok().map(|metadata| metadata.dev());
         let mounted = || {
@@ -37,7 +37,7 @@ impl Device {
         Device::at(Path::new(&format!("/sys/dev/block/{major}:{minor}")))
     }
 
-    /// The device whose directory in sysfs is `link`, or what it links to.
+    /// The device whose directory in sysfs is `link` or the target of `link`.
     fn at(link: &Path) -> Option<Device> {
         let directory = fs::canonicalize(link).ok()?;
         let partition = directory.join("partition").exists();

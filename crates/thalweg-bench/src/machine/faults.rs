@@ -1,11 +1,11 @@
 //! Page faults of the calling thread: memory that it was the first to touch, or that the kernel had protected.
 //!
-//! An engine that takes fresh memory, or stores through a mapping that a sync has protected, pays for it in its
-//! callers' threads. The process's counters do not separate these faults from those of the background.
+//! An engine that takes fresh memory, or stores through a mapping that a sync has protected, causes these faults in its
+//! callers' threads. The process's counters do not separate them from those of background threads.
 
 use std::fs;
 
-/// Minor and major page faults of this thread so far; 0 where the kernel does not tell (`/proc/thread-self/stat`).
+/// Minor and major page faults of this thread so far; 0 if the kernel does not report them (`/proc/thread-self/stat`).
 pub fn of_this_thread() -> u64 {
     fs::read_to_string("/proc/thread-self/stat").ok().and_then(|text| parse(&text)).unwrap_or(0)
 }
@@ -31,7 +31,7 @@ mod tests {
             page[0] = 1;
         }
         std::hint::black_box(&memory);
-        // Huge pages, where they are given, are a fault for 512 of these.
+        // If the kernel gives huge pages, one fault covers 512 of these.
         assert!(of_this_thread() >= before + 8);
     }
 

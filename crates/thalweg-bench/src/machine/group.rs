@@ -1,8 +1,8 @@
 //! [`Group`]: a memory control group, so that a worker's data exceeds what the page cache may hold.
 //!
-//! The parent makes it, puts the worker in before the worker has its task, and removes it when it drops the value.
-//! Version 1 counts page cache and anonymous memory together in `memory.limit_in_bytes`, version 2 in `memory.max`;
-//! swap is forbidden where the kernel lets it be, or the limit would be none.
+//! The parent makes the group, and puts the worker in before the worker has its task. The group is removed when the
+//! value is dropped. Version 1 counts page cache and anonymous memory together in `memory.limit_in_bytes`, version 2 in
+//! `memory.max`. Swap is forbidden if the kernel allows this; with swap the limit would not bind.
 
 use crate::error::{Error, Result};
 use procfs::process::{MountInfo, Process};
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A memory control group with a limit. Dropped, it is removed; the processes in it must have ended.
+/// A memory control group with a limit. It is removed on drop; the processes in it must have ended.
 #[derive(Debug)]
 pub struct Group {
     directory: PathBuf,
@@ -23,7 +23,7 @@ const PREFIX: &str = "thalweg-bench-";
 /// Numbers the groups of this process.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// Attempts at removing a group, 10 ms apart: the kernel lets a group go a moment after its last process was waited
+/// Attempts at removing a group, 10 ms apart: the kernel releases a group a moment after its last process was waited
 /// for.
 const ATTEMPTS_MAX: u32 = 100;
 
@@ -57,7 +57,7 @@ impl Group {
         Group::with(&mount.mount_point, "memory.max", "memory.swap.max", limit, 0)
     }
 
-    /// Makes a group below `root` and writes its limits; the second may be missing.
+    /// Makes a group below `root` and writes its limits; the file `swap` may not exist.
     fn with(root: &Path, memory: &str, swap: &str, limit: u64, swap_limit: u64) -> Result<Group> {
         sweep(root);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -88,21 +88,22 @@ impl Drop for Group {
                 Err(error) if error.kind() == std::io::ErrorKind::ResourceBusy => {
                     std::thread::sleep(Duration::from_millis(10));
                 }
-                // Anything else does not become better by waiting, and a drop cannot tell it.
+                // Other errors do not go away by waiting, and a drop cannot report them.
                 _ => return,
             }
         }
     }
 }
 
-/// Removes groups whose makers were killed before they could. One that holds a process stays: the kernel sees to that.
+/// Removes groups whose makers were killed before they could remove them. The kernel refuses to remove a group that
+/// holds a process.
 fn sweep(root: &Path) {
     for entry in fs::read_dir(root).into_iter().flatten().flatten() {
         let name = entry.file_name();
         let maker = name.to_str().and_then(|name| name.strip_prefix(PREFIX)).and_then(|rest| rest.split('-').next());
         let maker = maker.and_then(|pid| pid.parse::<u32>().ok());
         if maker.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            // Who else sweeps may have been faster.
+            // Another process may have removed the group first.
             let _ = fs::remove_dir(entry.path());
         }
     }

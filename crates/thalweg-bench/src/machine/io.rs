@@ -1,4 +1,4 @@
-//! `/proc/self/io`: what the kernel counts for this process; and whether the device agrees.
+//! `/proc/self/io`: the kernel's counters for this process; and whether the device's counters agree.
 
 use super::refused;
 use crate::error::Result;
@@ -31,12 +31,12 @@ pub fn since(now: &ProcessIo, earlier: &ProcessIo) -> ProcessIo {
     }
 }
 
-/// Share beyond what the process wrote, above which other processes wrote to the device too.
+/// The device's written bytes as a multiple of the process's; above it, other processes wrote to the device too.
 const STRANGERS_SHARE: f64 = 1.1;
 /// The bytes that a file system's journal and metadata may add to short runs.
 const METADATA_BYTES: f64 = 16e6;
 
-/// That others wrote to the device, if they did: then its figures are not the run's alone.
+/// A note that other processes wrote to the device, if they did: then its figures are not the run's alone.
 pub fn strangers_note(usage: &Usage) -> Option<String> {
     let (device, process) = (usage.io.device?.written_bytes as f64, usage.io.process.written_bytes as f64);
     (device > STRANGERS_SHARE * process + METADATA_BYTES)

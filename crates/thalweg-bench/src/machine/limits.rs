@@ -1,7 +1,7 @@
-//! [`Limits`]: what the device and the processor take for the least that any engine must do here.
+//! [`Limits`]: the time that the device and the processor take for the least work that any engine must do here.
 //!
-//! Reads and writes go past the page cache (`O_DIRECT`), one at a time. On a file system that refuses that
-//! the measurement ends.
+//! Reads and writes bypass the page cache (`O_DIRECT`), one at a time. The measurement fails on a file system without
+//! direct I/O.
 
 use crate::distribution::{Uniform, random};
 use crate::error::{Error, Result};
@@ -19,9 +19,9 @@ use std::time::{Duration, Instant};
 const PAGE_BYTES: usize = 4096;
 /// The bytes of one sequential write.
 const PIECE_BYTES: usize = 1 << 20;
-/// Measurements of one kind end here however fast they are.
+/// The greatest number of measurements of one kind.
 const COUNT_MAX: usize = 100_000;
-/// Memory that records are copied to, over and over: more than any cache has, as a log and a memtable are.
+/// The memory that records are copied to repeatedly. Like a log and a memtable, it is larger than any cache.
 const COPIED_BYTES: usize = 64 << 20;
 /// How often the copies are timed; the median counts.
 const COPY_ROUNDS: usize = 5;
@@ -29,17 +29,17 @@ const COPY_ROUNDS: usize = 5;
 /// The limits to measure.
 #[derive(Clone, Copy)]
 pub struct Measure<'a> {
-    /// Where the file is made. It is removed again.
+    /// The directory of the file, which is removed afterwards.
     pub directory: &'a Path,
-    /// Its size.
+    /// The size of the file.
     pub file_bytes: u64,
     /// How long each measurement may take.
     pub longest: Duration,
     /// Bytes of a record's key.
     pub key_bytes: usize,
-    /// Bytes of its value.
+    /// Bytes of a record's value.
     pub value_bytes: usize,
-    /// Whether it is to end early.
+    /// Whether the measurement is to end early.
     pub stop: &'a dyn Fn() -> bool,
 }
 
@@ -50,35 +50,35 @@ pub struct Times {
     pub median_ns: f64,
     /// The 99th percentile.
     pub p99_ns: f64,
-    /// How many were measured.
+    /// The number of measurements.
     pub count: u64,
 }
 
-/// See the module.
+/// The results of the measurements.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Limits {
-    /// A direct read of 4 KiB at random, one in flight.
+    /// A direct read of 4 KiB at random; one read is in flight.
     pub read_4k: Times,
     /// Direct writes of 1 MiB one after the other into reserved space, and the sync at their end.
     pub write_bytes_per_second: f64,
-    /// A direct write of 4 KiB over what was written before, and its `fdatasync`.
+    /// A direct write of 4 KiB over bytes written earlier, and its `fdatasync`.
     pub sync_4k: Times,
     /// The checksum of a record (CRC-32C) and its copy to memory that is not in the processor's caches.
     pub record_ns: f64,
     /// Bytes of such a record's key.
     pub key_bytes: u64,
-    /// Bytes of its value.
+    /// Bytes of the record's value.
     pub value_bytes: u64,
     /// Bytes of the file that was written and read.
     pub file_bytes: u64,
 }
 
 impl Limits {
-    /// Measures all of them, which takes a few seconds.
+    /// Measures all limits, which takes a few seconds.
     ///
     /// # Errors
-    /// `Usage` for a file that is too small; what the system refuses, direct I/O among it; `Io`, interrupted, when it
-    /// was to end early.
+    /// `Usage` for a file that is too small; the system's refusals, for example of direct I/O; `Io`, interrupted, if
+    /// `stop` ended the measurement early.
     pub fn measure(what: &Measure<'_>) -> Result<Limits> {
         let pieces = what.file_bytes / PIECE_BYTES as u64;
         if pieces == 0 {
@@ -87,7 +87,7 @@ impl Limits {
         let path = what.directory.join("limits");
         let failed = |error: io::Error| Error::io(format!("measure direct I/O on {}", path.display()), error);
         let file = create(&path).map_err(failed)?;
-        // It needs no name, and without one nothing is left of it, whatever ends the process.
+        // The file needs no name, and without a name nothing is left of it, however the process ends.
         std::fs::remove_file(&path).map_err(failed)?;
         let write_bytes_per_second = write(&file, pieces, what.stop).map_err(failed)?;
         let read_4k = read(&file, pieces, what).map_err(failed)?;
@@ -110,7 +110,7 @@ fn create(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).custom_flags(direct).open(path)
 }
 
-/// Memory that direct I/O takes, filled with what does not compress, and where it begins.
+/// Returns memory for direct I/O, filled with incompressible bytes, and the offset of its aligned part.
 fn aligned(bytes: usize) -> (Vec<u8>, usize) {
     let mut random = random(1, "limits", 0);
     let mut memory = vec![0; bytes + PAGE_BYTES];
@@ -121,11 +121,12 @@ fn aligned(bytes: usize) -> (Vec<u8>, usize) {
     (memory, start)
 }
 
-/// Bytes a second.
+/// Writes the file, and returns the bytes a second.
 fn write(file: &File, pieces: u64, stop: &dyn Fn() -> bool) -> io::Result<f64> {
     let (memory, start) = aligned(PIECE_BYTES);
     let bytes = pieces * PIECE_BYTES as u64;
-    // Reserved, because the kernel serialises direct writes that extend a file; where that is impossible they do.
+    // Reserved, because the kernel serialises direct writes that extend a file. Without a reservation the writes extend
+    // it.
     let _ = fallocate(file, FallocateFlags::empty(), 0, bytes);
     let begun = Instant::now();
     for piece in 0..pieces {
@@ -158,7 +159,7 @@ fn go_on(stop: &dyn Fn() -> bool) -> io::Result<()> {
     if stop() { Err(io::ErrorKind::Interrupted.into()) } else { Ok(()) }
 }
 
-/// Does it again and again, and times each.
+/// Calls `act` repeatedly, and times each call.
 fn times(what: &Measure<'_>, mut act: impl FnMut() -> io::Result<()>) -> io::Result<Times> {
     let mut taken = Vec::new();
     let begun = Instant::now();
@@ -173,7 +174,7 @@ fn times(what: &Measure<'_>, mut act: impl FnMut() -> io::Result<()>) -> io::Res
     Ok(Times { median_ns: at(0.5), p99_ns: at(0.99), count: taken.len() as u64 })
 }
 
-/// Nanoseconds of a record's checksum and copy.
+/// Measures the nanoseconds of a record's checksum and copy.
 fn copy(key_bytes: usize, value_bytes: usize) -> f64 {
     let (source, _) = aligned(PIECE_BYTES + key_bytes + value_bytes);
     let record_bytes = (key_bytes + value_bytes).max(1);

@@ -7,7 +7,7 @@ use procfs::process::Process;
 use procfs::{Current, Meminfo};
 use std::fs;
 
-/// Resident now, and at most since the peak was last made to begin anew (a program begins with it).
+/// The resident memory: its current size, and its peak since the last `reset_peak` or the start of the program.
 pub fn usage() -> Result<Memory> {
     let status = Process::myself().and_then(|process| process.status());
     let status = status.map_err(|error| refused("read /proc/self/status", error))?;
@@ -15,13 +15,13 @@ pub fn usage() -> Result<Memory> {
     Ok(Memory { rss_bytes: bytes(status.vmrss), peak_bytes: bytes(status.vmhwm), mapped_bytes: bytes(status.rssfile) })
 }
 
-/// Lets the peak begin at what is resident now: "5" in proc(5), `/proc/…/clear_refs`.
+/// Resets the peak to the memory that is resident now: "5" in proc(5), `/proc/…/clear_refs`.
 pub fn reset_peak() -> Result<()> {
     let path = "/proc/self/clear_refs";
     fs::write(path, "5").map_err(|error| Error::io(format!("write {path}"), error))
 }
 
-/// Bytes of memory in the machine, and those that can be had without swapping.
+/// Bytes of memory in the machine, and bytes that are available without swapping.
 pub fn of_machine() -> Result<(u64, u64)> {
     let memory = Meminfo::current().map_err(|error| refused("read /proc/meminfo", error))?;
     Ok((memory.mem_total, memory.mem_available.unwrap_or(memory.mem_free)))

@@ -8,7 +8,7 @@
 //! - `group`: a memory control group for a worker
 //! - `warm`: brings memory into the state of a machine that has run for a while
 //! - `describe`: the machine's name, memory and file system
-//! - `limits`: what no engine can beat on this machine
+//! - `limits`: the limits of this machine that no engine can beat
 
 mod cpu;
 mod describe;
@@ -34,11 +34,11 @@ pub use sampler::Sampler;
 pub use space::allocated;
 pub use warm::{Warmth, warm};
 
-/// The part of all processors' time, in percent, that other processes may take before a run's latencies do not count.
-/// Above it P99 moved by factors on a two-processor machine while CPU per operation stayed within 10 %.
+/// The share of all processors' time, in percent, above which other processes disturb a run too much for its latencies
+/// to count. Above it P99 moved by factors on a two-processor machine while CPU per operation stayed within 10 %.
 pub const FOREIGN_PERCENT_MAX: f64 = 5.0;
 
-/// A `/proc` that cannot be read, as this crate's error.
+/// Converts a failure to read `/proc` to this crate's error.
 fn refused(what: &str, error: procfs::ProcError) -> crate::Error {
     match error {
         procfs::ProcError::Io(source, _) => crate::Error::io(what, source),

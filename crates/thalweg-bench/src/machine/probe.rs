@@ -24,7 +24,7 @@ impl Probe {
     /// Reads every counter, and resets the process's peak of resident memory.
     ///
     /// # Errors
-    /// What `/proc` refuses.
+    /// The failure to read `/proc`.
     pub fn start(directory: &Path, engine: &dyn Engine) -> Result<Probe> {
         let device = device_of(directory);
         let reset = memory::reset_peak();
@@ -35,12 +35,12 @@ impl Probe {
             device_io: device.as_ref().and_then(Device::counted),
             device,
             counters: engine.counters(),
-            // Last, so that reading the others costs the run nothing.
+            // Read last, so that reading the other counters costs the run nothing.
             cpu: Reading::now()?,
         })
     }
 
-    /// A note on what could not be measured as it should be: one sentence.
+    /// A note of one sentence on a figure that could not be measured properly.
     pub fn note(&self) -> Option<&str> {
         self.note.as_deref()
     }
@@ -48,9 +48,9 @@ impl Probe {
     /// The usage since the start. May be called more than once.
     ///
     /// # Errors
-    /// What `/proc` refuses.
+    /// The failure to read `/proc`.
     pub fn usage(&self, engine: &dyn Engine) -> Result<Usage> {
-        // First, so that reading the others costs the run nothing.
+        // Read first, so that reading the other counters costs the run nothing.
         let cpu = Reading::now()?;
         let device_io = self.device.as_ref().and_then(Device::counted);
         Ok(Usage {
@@ -62,7 +62,7 @@ impl Probe {
                 device: device_io.zip(self.device_io).map(|(now, then)| device::since(&now, &then)),
             },
             counters: engine.counters().since(&self.counters),
-            // One moment's gauges are no peaks: whoever looked in between fills them in.
+            // The gauges of one moment are no peaks: the caller fills in the peaks of its own readings.
             peaks: BTreeMap::new(),
             gauges: engine.gauges(),
         })

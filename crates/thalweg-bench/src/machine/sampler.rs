@@ -1,9 +1,9 @@
 //! [`Sampler`]: samples memory and I/O of this process during a run, ten times a second.
 //!
-//! Of a long run every second sample is dropped whenever there are too many, so that they stay evenly spread. What
-//! cannot be read is left out: a run does not end for it.
+//! When a long run has too many samples, every second one is dropped, so that the samples stay evenly spread. A sample
+//! that cannot be read is left out, and the run continues.
 //!
-//! Lock: the samples, held for a reading.
+//! Lock: `taken`, held while a sample is read.
 
 use super::describe::device_of;
 use super::device::Device;
@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-/// More samples than that are thinned.
+/// The number of samples above which they are thinned.
 const SAMPLES_MAX: usize = 600;
 
 /// Takes the samples of one run.
@@ -30,14 +30,14 @@ pub struct Sampler {
 #[derive(Default)]
 struct Taken {
     samples: Vec<Sample>,
-    /// Looks skipped between two samples.
+    /// Calls of `look` skipped between two samples.
     skipped: u32,
-    /// Looks since the last sample.
+    /// Calls of `look` since the last sample.
     looks: u32,
 }
 
 impl Sampler {
-    /// For a database in `directory`; `grouped`: the process has a memory control group of its own.
+    /// A sampler for a database in `directory`; `grouped`: the process has a memory control group of its own.
     pub fn new(directory: &Path, grouped: bool) -> Sampler {
         let device = device_of(directory);
         let group = if grouped { group_statistics() } else { None };
@@ -86,7 +86,7 @@ impl Sampler {
     }
 }
 
-/// Bytes read and written so far: by the device, or for the process.
+/// Bytes read and written so far, by the device or, if there is none, for the process.
 fn moved(device: Option<&Device>) -> Option<(u64, u64)> {
     match device.and_then(Device::counted) {
         Some(counted) => Some((counted.read_bytes, counted.written_bytes)),
@@ -98,7 +98,7 @@ fn moved(device: Option<&Device>) -> Option<(u64, u64)> {
 pub(super) fn left_in_group() -> Option<u64> {
     let group = group_statistics()?;
     let figure = |name: &str| fs::read_to_string(group.with_file_name(name)).ok()?.trim().parse::<u64>().ok();
-    // Version 2 of control groups says `max` where there is no limit, version 1 a number beyond any memory.
+    // Without a limit, version 2 of control groups says `max`, and version 1 a number beyond any memory.
     let limit = figure("memory.max").or_else(|| figure("memory.limit_in_bytes"))?;
     let used = figure("memory.current").or_else(|| figure("memory.usage_in_bytes"))?;
     Some(limit.saturating_sub(used))

@@ -7,11 +7,11 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Bytes allocated for `directory` and all that is below it, by kind of file: what is preallocated counts,
-/// holes do not, and a file with many names counts once. Files may vanish meanwhile, as compactions let them.
+/// Bytes allocated for `directory` and everything below it, by kind of file. Preallocated space counts, holes do not,
+/// and a file with many names counts once. Files may vanish meanwhile, because compactions remove them.
 ///
 /// # Errors
-/// What the file system refuses, other than that something is no longer there.
+/// The file system's errors, except that a file no longer exists.
 pub fn allocated(directory: &Path) -> Result<BTreeMap<String, u64>> {
     let mut by_kind: BTreeMap<String, u64> = BTreeMap::new();
     let mut linked = BTreeSet::new();
@@ -31,7 +31,7 @@ pub fn allocated(directory: &Path) -> Result<BTreeMap<String, u64>> {
     Ok(by_kind)
 }
 
-/// The kind of a file: the end of its name, or for a name without an end the name up to its number: `manifest` of
+/// The kind of a file: the extension of its name. A name without an extension counts up to its number: `manifest` of
 /// `manifest-00000007`.
 fn kind(path: &Path, metadata: &fs::Metadata) -> String {
     if metadata.is_dir() {

@@ -1,7 +1,7 @@
 //! Warming: brings memory into the state of a machine that has run for a while.
 //!
-//! In a guest whose free pages go back to the host, the first touch of a page costs several times what the second does
-//! (measured: 8 to 10 µs against 2), and a control group that is not full gives pages away without reclaiming any. Both
+//! In a guest whose free pages go back to the host, the first touch of a page costs several times as much as the second
+//! (measured: 8 to 10 µs against 2). A control group that is not full gives pages away without reclaiming any. Both
 //! make the first minutes of a run unlike the rest.
 
 use super::{memory, sampler};
@@ -16,7 +16,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 /// Bytes after which dirty pages are synced: dirty pages cannot be dropped, and would fill the group.
 const SYNC_BYTES: u64 = 32 << 20;
 
-/// The file whose pages keep a control group full. Dropped, it deletes its file.
+/// The file whose pages keep a control group full. It is deleted on drop.
 #[derive(Debug, Default)]
 pub struct Warmth {
     file: Option<PathBuf>,
@@ -31,13 +31,13 @@ impl Drop for Warmth {
     }
 }
 
-/// Without a limit, touches memory: the smaller of 2 GiB and a quarter of what is available, in the machine and in the
-/// control group that the process is in. With a limit, fills the
-/// control group with the clean page cache of `file`, which lies in the database's file system and is kept until the
-/// value is dropped: so later pages come from reclaim, as they do in a full machine.
+/// Brings memory into the state of a machine that has run for a while. Without a limit, touches memory: the smaller of
+/// 2 GiB and a quarter of the available memory, in the machine and in the control group of this process. With a limit,
+/// fills the control group with the clean page cache of `file`, which lies in the database's file system and is kept
+/// until the value is dropped. Later pages then come from reclaim, as they do in a full machine.
 ///
 /// # Errors
-/// That the file cannot be written; that `/proc` cannot be read.
+/// The file cannot be written; `/proc` cannot be read.
 pub fn warm(file: &Path, limit: Option<u64>) -> Result<Warmth> {
     if let Some(bytes) = limit {
         let warmth = Warmth { file: Some(file.to_path_buf()) };
@@ -54,7 +54,7 @@ pub fn warm(file: &Path, limit: Option<u64>) -> Result<Warmth> {
 /// Writes to each page of `bytes` bytes of memory, then frees them.
 fn touch(bytes: u64) {
     let mut memory: Vec<u8> = Vec::new();
-    // Less memory than that is no failure: there is nothing to warm then.
+    // If there is less memory, there is nothing to warm, and this is no failure.
     if memory.try_reserve_exact(usize::try_from(bytes).unwrap_or(0)).is_err() {
         return;
     }

@@ -1,17 +1,18 @@
 //! The papers' experiments, each with its parameters and its table.
 //!
-//! A preset is a file `presets/<name>.toml` of this crate, embedded in the program: `about`, `[parameters]` at the
-//! paper's own size with a `scale` that makes a round of one engine take minutes on a small machine, and `[paper]`, the
-//! figures that the paper prints. That each of them parses and makes sense is an invariant of ours, and tested.
+//! A preset is a file `presets/<name>.toml` of this crate, embedded in the program. It has `about`; `[parameters]` at
+//! the paper's own size, with a `scale` that makes a round of one engine take minutes on a small machine; and
+//! `[paper]`, the figures that the paper prints. Every preset parses and makes sense: this is an invariant of the
+//! program, and tested.
 //!
-//! Rules that hold for all of them:
-//! - Clients, sizes and counts are the paper's. Background jobs are the tuning's two: how many are good is a matter of
-//!   the machine's processors, not of the experiment.
-//! - `scale-settings` is on where the depth of the tree matters; off where the size of a table is what is measured.
-//! - `memory-limit` stands where the paper's data exceeded its memory, or where direct I/O kept data out of the page
-//!   cache. It does not scale.
-//! - Where a paper only has a plot, the table holds what its text states.
-//! - A sweep is one preset at its most telling value; `about` and `differs` name the flags to vary.
+//! Rules for all presets:
+//! - Clients, sizes and counts are the paper's. Background jobs are the tuning's two: the right number depends on the
+//!   machine's processors, not on the experiment.
+//! - `scale-settings` is on if the depth of the tree matters, and off if the experiment measures the size of a table.
+//! - `memory-limit` is given if the paper's data exceeded its memory, or if direct I/O kept data out of the page cache.
+//!   It does not scale.
+//! - If a paper only has a plot, the table holds the figures that its text states.
+//! - A sweep is one preset, at its most telling value; `about` and `differs` name the flags to vary.
 //!
 //! Left out, and why (`docs/presets.md` goes through the figures):
 //!
@@ -34,7 +35,7 @@ pub struct Preset {
     pub name: &'static str,
     /// One line for `bench list`.
     pub about: String,
-    /// Its parameters at the paper's size, with a `scale` that fits a small machine.
+    /// Its parameters at the paper's size, with a `scale` for a small machine.
     pub parameters: Parameters,
     /// The findings of the paper.
     pub paper: Paper,
@@ -103,7 +104,7 @@ mod tests {
     use crate::workload::{self, DatasetKind};
     use std::collections::BTreeSet;
 
-    /// Each preset is shown to `wrong`; what it complains of is a failure that names the preset.
+    /// Asserts that `wrong` finds no fault with any preset; a fault is a failure that names the preset.
     fn none(wrong: impl Fn(&Preset) -> Option<String>) {
         let found: Vec<String> =
             all().iter().filter_map(|p| wrong(p).map(|what| format!("{}: {what}", p.name))).collect();

@@ -1,7 +1,7 @@
 //! [`Database`]: the worker's database: emptied, opened, drained, measured, closed.
 //!
-//! The engine has the task's directory's subdirectory `database` to itself; what warms memory lies beside it, so that
-//! it is neither measured nor opened, and goes with the task's directory whatever happens.
+//! The engine alone uses the subdirectory `database` of the task's directory. The file that warms memory lies beside
+//! it, so that it is neither measured nor opened, and is always removed with the task's directory.
 
 use super::Task;
 use crate::engine::{Description, Engine, Factory};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// An engine's database and what has been loaded into it.
+/// An engine's database, and the data loaded into it.
 pub struct Database<'a> {
     task: &'a Task,
     factory: &'a dyn Factory,
@@ -30,23 +30,23 @@ pub struct Database<'a> {
 pub struct Opened {
     /// The engine.
     pub engine: Box<dyn Engine>,
-    /// The records that it has.
+    /// The records in the database.
     pub dataset: Arc<Dataset>,
 }
 
 impl<'a> Database<'a> {
-    /// One that does not exist yet.
+    /// A database that does not exist yet.
     pub fn new(task: &'a Task, factory: &'a dyn Factory) -> Database<'a> {
         let directory = task.directory.join("database");
         Database { task, factory, settings: task.parameters.engine_settings(), directory, opened: None }
     }
 
-    /// Where it lies.
+    /// The directory of the database.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Closes and removes what there is, and opens it anew for the load that `step` is.
+    /// Closes and removes the current database, and opens an empty one for `step`, which is a load.
     ///
     /// # Errors
     /// The engine's, or the file system's.
@@ -72,16 +72,17 @@ impl<'a> Database<'a> {
         Ok(description)
     }
 
-    /// The open database.
+    /// Returns the open database.
     ///
     /// # Errors
-    /// `Said`: none is open, for no step began with an empty one.
+    /// `Said`: no database is open, because no step began with an empty one.
     pub fn opened(&self) -> Result<&Opened> {
         self.opened.as_ref().ok_or_else(|| Error::Said("no step has loaded a database".into()))
     }
 
-    /// Makes all that was written durable and waits until no flush or compaction is due and the file system has sent
-    /// every page: so that the counters that come after tell the whole cost. `false`: the engine cannot wait for that.
+    /// Makes all writes durable and waits until no flush or compaction is due and the file system has written every
+    /// page. The counters read afterwards then include the whole cost. `false`: the engine cannot wait for its flushes
+    /// and compactions.
     ///
     /// # Errors
     /// The engine's, or the file system's.
@@ -102,7 +103,7 @@ impl<'a> Database<'a> {
         self.drain().map(drop)
     }
 
-    /// Waits until the file system has sent every page that was written to it.
+    /// Waits until the file system has written every dirty page to its device.
     ///
     /// # Errors
     /// The file system's.
@@ -112,7 +113,7 @@ impl<'a> Database<'a> {
         rustix::fs::syncfs(&directory).map_err(|error| refused(error.into()))
     }
 
-    /// Bytes that it takes on disk, by kind of file.
+    /// Bytes on disk of the database, by kind of file.
     ///
     /// # Errors
     /// The file system's.
@@ -120,7 +121,7 @@ impl<'a> Database<'a> {
         machine::allocated(&self.directory)
     }
 
-    /// Closes it, if it is open.
+    /// Closes the database, if it is open.
     ///
     /// # Errors
     /// The engine's.

@@ -1,7 +1,7 @@
 //! Executes a task: the steps of its plan, one after the other, each reported as events.
 //!
-//! A step that writes is drained afterwards, so that its full cost is known and the next begins with a settled tree.
-//! Every run has a seed of its own, made of the task's: the same task has the same seeds.
+//! A step that writes is drained afterwards, so that its full cost is known and the next step begins with a settled
+//! tree. Each run has a seed of its own, derived from the task's: the same task has the same seeds.
 
 use super::database::Database;
 use super::outcome::Outcome;
@@ -19,18 +19,18 @@ use std::time::{Duration, Instant};
 /// The least time between two reports of progress.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(80);
 
-/// Opens the task's engine with `factory` and runs the steps of its plan; calls `event` with what happens, in order,
-/// from any thread.
+/// Opens the task's engine with `factory` and runs the steps of its plan. Calls `event` with each event, in order, from
+/// any thread.
 ///
 /// # Errors
-/// `Usage` for parameters that make no sense; else why a step could not be run. [`Event::Done`] and
-/// [`Event::Failed`] are the caller's to report.
+/// `Usage` for parameters that make no sense; otherwise the reason why a step could not be run. The caller reports
+/// [`Event::Done`] and [`Event::Failed`].
 pub fn execute(task: &Task, factory: &dyn Factory, event: &mut (dyn FnMut(Event) + Send)) -> Result<()> {
     let plan = Plan::new(&task.parameters)?;
     Execution::new(task, factory, event).run(&plan)
 }
 
-/// The receiver of events, and when it last got progress.
+/// The receiver of events, and the time of its last progress report.
 struct Listener<'a> {
     event: &'a mut (dyn FnMut(Event) + Send),
     last: Option<Instant>,
@@ -135,13 +135,13 @@ impl<'a> Execution<'a> {
                 abandoned = given_up;
             }
         }
-        // The group stays full up to here.
+        // The file of the warmth keeps the memory group full up to here.
         drop(warmth);
         self.database.close()
     }
 
-    /// Runs a step, repeats it while others disturb it, and reports each run. Returns how many operations of the last
-    /// one were given up.
+    /// Runs a step, repeats it while other processes disturb it, and reports each run. Returns the number of operations
+    /// that the last run gave up.
     fn measure(&mut self, place: Place<'_>, pace: Pace) -> Result<u64> {
         let step = place.step;
         let mut doing = if plan::is_load(step.workload) { "loading".to_owned() } else { "running".to_owned() };
@@ -198,9 +198,10 @@ impl<'a> Execution<'a> {
         Ok(abandoned)
     }
 
-    /// Searches for the rate that the engine sustains, and reports it. Each probe of a load begins with an empty tree;
-    /// each other one as the closed loop and the probes before it have left the tree. One that had settled would take a
-    /// while to owe as many compactions as the engine lets it, and in that time more than it can sustain.
+    /// Searches for the rate that the engine sustains, and reports it. Each probe of a load begins with an empty tree.
+    /// Each other probe begins with the tree as the closed loop and the earlier probes have left it. In a settled tree
+    /// the engine could defer compactions for a while, up to its limit, and would meanwhile accept more than it can
+    /// sustain.
     fn search(&mut self, place: Place<'_>) -> Result<()> {
         self.announce(place, "searching");
         let step = place.step;
@@ -239,10 +240,10 @@ impl<'a> Execution<'a> {
         Ok(())
     }
 
-    /// Runs a step's workload for a moment without measuring it, so that what is measured does not begin cold.
+    /// Runs a step's workload for a moment without measuring it, so that the measurement does not begin cold.
     fn ramp(&mut self, place: Place<'_>, pace: Pace) -> Result<()> {
         let parameters = &self.task.parameters;
-        // What a bounded workload does in a ramp is not there for the measurement: `deleterandom` would remove it.
+        // The ramp would use up data that a bounded workload needs for the measurement: `deleterandom` would remove it.
         let is_without = place.step.fresh || place.step.workload.defaults.bounded;
         if is_without || !parameters.warm || parameters.ramp_seconds == 0.0 {
             return Ok(());
@@ -260,13 +261,13 @@ impl<'a> Execution<'a> {
             progress: &|_| {},
         })?;
         if ran.written_bytes > 0 {
-            // What the ramp leaves in memtables is not to be flushed, and counted, in the measurement.
+            // Otherwise the measurement would count the flush of the ramp's memtables.
             self.database.drain()?;
         }
         Ok(())
     }
 
-    /// Runs a step's workload once, on an empty database where it is fresh.
+    /// Runs a step's workload once, on an empty database if the step is fresh.
     fn once(&mut self, place: Place<'_>, pace: Pace, limit: Limit, attempt: u64) -> Result<Ran> {
         let step = place.step;
         if step.fresh {
@@ -281,7 +282,7 @@ impl<'a> Execution<'a> {
         let engine = opened.engine.as_ref();
         let parameters = &self.task.parameters;
         let workload = (step.workload.make)(parameters, &opened.dataset)?;
-        // Earlier writes do not count to this run.
+        // Waits until earlier writes have reached the device, so that they do not count to this run.
         self.database.quiet()?;
         let sampler = Sampler::new(self.database.directory(), parameters.memory_limit.is_some());
         let (probe, peaks) = (Probe::start(self.database.directory(), engine)?, Peaks::default());
@@ -305,8 +306,8 @@ impl<'a> Execution<'a> {
         Ok(Ran { measured, probe, usage, peaks, samples: sampler.end() })
     }
 
-    /// The seed of an attempt at a step: the round's, spread by the golden ratio so that no two draw the same numbers.
-    /// It does not depend on how many attempts another step took, so that all engines draw the same.
+    /// Computes the seed of an attempt at a step: the round's seed, spread by the golden ratio so that no two attempts
+    /// draw the same numbers. It does not depend on the attempts of other steps, so all engines draw the same numbers.
     pub(super) fn seed(&self, step: u64, attempt: u64) -> u64 {
         let spread = (step << 32 | attempt).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.task.parameters.seed.wrapping_add(u64::from(self.task.round)).wrapping_add(spread)
@@ -322,7 +323,7 @@ impl<'a> Execution<'a> {
         });
     }
 
-    /// Reports a note, once.
+    /// Reports a note, unless it has been reported.
     fn note(&mut self, note: String) {
         if !self.noted.contains(&note) {
             self.teller.tell(Event::Note(note.clone()));

@@ -1,15 +1,15 @@
-//! One engine, one round: a process of its own, so that memory, CPU and I/O are its alone.
+//! One engine and one round in a process of its own, so that its memory, CPU and I/O can be measured alone.
 //!
 //! The parent starts its own executable with the words of [`Host::worker`], writes a [`Task`] as one line of JSON to
 //! its standard input, and reads [`Event`]s, one line of JSON each, from its standard output. Standard error passes
 //! through. A worker dies with its parent, and a parent that gives up kills its worker.
 //!
 //! - `parent`: starts and follows a worker
-//! - `worker`: the other side
+//! - `worker`: the worker's side
 //! - `execute`: the steps of a task
 //! - `database`: the worker's database: emptied, opened, drained, closed
 //! - `peaks`: the greatest values of an engine's gauges
-//! - `outcome`: what a step measured, as a run of the report
+//! - `outcome`: the measurements of a step, as a run of the report
 
 use crate::driver::Progress;
 use crate::engine::{Description, Factory};
@@ -32,13 +32,13 @@ pub use execute::execute;
 pub use parent::start;
 pub use worker::work;
 
-/// The program that the instrument is part of.
+/// The program that contains the instrument.
 pub struct Host {
     /// The words before a workload on the command line: `thalweg bench`.
     pub command: &'static str,
-    /// The words that make its executable a worker: `bench worker`.
+    /// The arguments that make the program's executable a worker: `bench worker`.
     pub worker: &'static [&'static str],
-    /// The engines it can open.
+    /// The engines that the program can open.
     pub factories: &'static [&'static dyn Factory],
     /// The engines that run when none is named.
     pub engines: &'static [&'static str],
@@ -47,7 +47,7 @@ pub struct Host {
 /// The task of a worker.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Task {
-    /// The engine, or a variant of it: its name in reports. `parameters` has the variant's settings.
+    /// The name in reports of the engine, or of a variant of it. `parameters` has the variant's settings.
     pub engine: String,
     /// The round, from 1.
     pub round: u32,
@@ -65,15 +65,15 @@ pub enum Event {
     Opened(Description),
     /// A step begins.
     Step {
-        /// Its number, from 1.
+        /// The number of the step, from 1.
         number: usize,
-        /// How many there are.
+        /// The number of all steps.
         count: usize,
         /// The workload.
         workload: String,
         /// How operations follow each other.
         pace: Pace,
-        /// `warming`, `loading`, `running`, `searching`, `draining`, `again: 7 % foreign CPU`.
+        /// The activity: `warming`, `loading`, `running`, `searching`, `draining`, `again: 7 % foreign CPU`.
         doing: String,
     },
     /// How far the step is.
@@ -82,7 +82,7 @@ pub enum Event {
     Run(Box<Run>),
     /// A search found the rate.
     Sustained(Sustained),
-    /// Something the user should know: one sentence.
+    /// A note for the user: one sentence.
     Note(String),
     /// The task failed, for this reason.
     Failed(String),

@@ -1,4 +1,4 @@
-//! [`Outcome`]: what a step measured and used, and the [`Run`] that is made of it.
+//! [`Outcome`]: the measurements and the usage of a step; it becomes a [`Run`] of the report.
 
 use super::Task;
 use crate::driver::Measured;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub struct Outcome<'a> {
     /// The step.
     pub step: &'a Step,
-    /// How its operations followed each other: for a percentage, the rate that it came to.
+    /// How the operations followed each other; for a percentage, the resulting rate.
     pub pace: Pace,
     /// The attempt, from 1.
     pub attempt: u32,
@@ -24,11 +24,11 @@ pub struct Outcome<'a> {
     pub drain_seconds: Option<f64>,
     /// Bytes on disk afterwards, by kind of file.
     pub space_by_kind: BTreeMap<String, u64>,
-    /// The part of it that is replaced tables.
+    /// Those of these bytes that belong to replaced tables.
     pub replaced_bytes: Option<u64>,
-    /// Memory and I/O while it ran.
+    /// Memory and I/O during the run.
     pub samples: Vec<Sample>,
-    /// Others disturbed it.
+    /// Whether other processes disturbed the run.
     pub noisy: bool,
 }
 

@@ -1,6 +1,6 @@
-//! The parent's side: starts a worker, hands it the task, and gives its events on.
+//! The parent's side: starts a worker, hands it the task, and passes on its events.
 //!
-//! The worker is waited for, or killed if the parent gives up; its memory group is removed only after that.
+//! The parent waits for the worker, or kills it if the parent gives up. It removes the memory group only afterwards.
 
 use super::{Event, Host, Task};
 use crate::error::{Error, Result};
@@ -18,11 +18,11 @@ use std::time::Duration;
 /// How often `stop` is called.
 const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
-/// In the parent: starts a worker, and gives its events to `event` until it ends. It is killed once `stop` is
-/// true, which another thread checks several times a second.
+/// In the parent: starts a worker, and passes its events to `event` until the worker ends. Kills the worker once `stop`
+/// is true, which another thread checks several times a second.
 ///
 /// # Errors
-/// That it could not be started, failed, was killed, or died.
+/// The worker could not be started, failed, was killed, or died.
 pub fn start(host: &Host, task: &Task, stop: &(dyn Fn() -> bool + Sync), event: &mut dyn FnMut(Event)) -> Result<()> {
     let executable = std::env::current_exe().map_err(|error| Error::io("find this executable", error))?;
     let mut command = Command::new(executable);
@@ -59,14 +59,14 @@ fn follow(
     }
 }
 
-/// Passes on the events of the worker, to its end; returns whether it was done, if it reported that.
+/// Passes on the events of the worker until its output ends. Returns the result that the worker reported, if it did.
 fn read(output: ChildStdout, engine: &str, event: &mut dyn FnMut(Event)) -> Result<Option<Result<()>>> {
     let mut told = None;
     for line in BufReader::new(output).split(b'\n') {
         let line = line.map_err(|error| Error::io(format!("read from the worker for {engine}"), error))?;
         let next = match serde_json::from_slice(&line) {
             Ok(next) => next,
-            // A library that prints is no reason to throw the measurement away.
+            // If a library prints, the measurement must not be lost.
             Err(_) => Event::Note(format!("{engine} printed: {}", String::from_utf8_lossy(&line))),
         };
         match &next {
@@ -79,7 +79,7 @@ fn read(output: ChildStdout, engine: &str, event: &mut dyn FnMut(Event)) -> Resu
     Ok(told)
 }
 
-/// A worker that another thread watches. Dropped, it is watched no more.
+/// A worker that another thread watches, until this value is dropped.
 struct Watched {
     watch: Arc<AtomicBool>,
     thread: Thread,
@@ -92,11 +92,11 @@ impl Drop for Watched {
     }
 }
 
-/// Kills the worker once `stop` says so, while there is something to watch.
+/// Kills the worker once `stop` returns true, as long as `watch` is set.
 fn kill_when(stop: &dyn Fn() -> bool, watch: &AtomicBool, worker: &OwnedFd) {
     while watch.load(Ordering::Acquire) {
         if stop() {
-            // It fails only for a worker that is gone.
+            // This fails only if the worker has ended.
             let _ = pidfd_send_signal(worker, Signal::KILL);
             return;
         }
@@ -118,7 +118,7 @@ fn died(engine: &str, status: ExitStatus, limited: bool) -> String {
     }
 }
 
-/// A started worker. Dropped, it is killed if it still runs.
+/// A started worker. It is killed on drop if it still runs.
 struct Worker<'a> {
     child: Child,
     engine: &'a str,
@@ -131,13 +131,13 @@ impl<'a> Worker<'a> {
         Ok(Worker { child, engine })
     }
 
-    /// A handle of it, which no later process with its number can take over.
+    /// Returns a handle of the worker, which no later process with the same number can take over.
     fn handle(&self) -> Result<OwnedFd> {
         pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())
             .map_err(|error| Error::io(format!("watch the worker for {}", self.engine), error.into()))
     }
 
-    /// Writes the task to it, and returns its output.
+    /// Writes the task to the worker, and returns the worker's output.
     fn hand(&mut self, task: &Task) -> Result<ChildStdout> {
         let refused = |error| Error::io(format!("hand the worker for {} its task", self.engine), error);
         let (Some(mut input), Some(output)) = (self.child.stdin.take(), self.child.stdout.take()) else {
@@ -146,7 +146,7 @@ impl<'a> Worker<'a> {
         let mut line = serde_json::to_vec(task).map_err(|error| refused(error.into()))?;
         line.push(b'\n');
         match input.write_all(&line) {
-            // It has ended already; its exit status says more.
+            // The worker has ended already; its exit status says more.
             Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(output),
             Err(error) => Err(refused(error)),
             Ok(()) => Ok(output),
@@ -156,7 +156,7 @@ impl<'a> Worker<'a> {
 
 impl Drop for Worker<'_> {
     fn drop(&mut self) {
-        // Both fail, as they should, when it was waited for.
+        // Both calls fail harmlessly if the worker was waited for.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,6 +1,6 @@
-//! [`Peaks`]: the greatest values of an engine's gauges over a step, looked at ten times a second.
+//! [`Peaks`]: the greatest values of an engine's gauges over a step, read ten times a second.
 //!
-//! A rise and fall between two looks is missed. Lock: the values, held for a merge.
+//! A rise and fall between two readings is missed. Lock: the values, held for a merge.
 
 use crate::engine::Engine;
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-/// As often as the driver reports progress.
+/// The interval between two readings, which is that of the driver's progress reports.
 const TICK: Duration = Duration::from_millis(100);
 
 /// The greatest values so far.
@@ -16,7 +16,7 @@ const TICK: Duration = Duration::from_millis(100);
 pub struct Peaks(Mutex<BTreeMap<String, u64>>);
 
 impl Peaks {
-    /// Looks at the engine's gauges.
+    /// Reads the engine's gauges.
     pub fn look(&self, engine: &dyn Engine) {
         let gauges = engine.gauges();
         let mut greatest = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -26,7 +26,7 @@ impl Peaks {
         }
     }
 
-    /// Does `work`, with a thread beside it that looks, before and after it too.
+    /// Does `work`, while another thread reads the gauges; also reads them before and after.
     pub fn during<T>(&self, engine: &dyn Engine, work: impl FnOnce() -> T) -> T {
         self.look(engine);
         if self.so_far().is_empty() {
@@ -34,7 +34,7 @@ impl Peaks {
             return work();
         }
         let result = std::thread::scope(|scope| {
-            // Dropped when the work has ended, or panicked: nobody sends.
+            // The sender is dropped when the work has ended or panicked; nothing is sent.
             let (_working, ended) = channel::<()>();
             scope.spawn(move || {
                 while ended.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {

@@ -1,6 +1,6 @@
-//! The worker's side: a task from standard input, events to standard output.
+//! The worker's side: reads a task from standard input, and writes events to standard output.
 //!
-//! A closed standard output ends the process, and so does the end of the parent.
+//! The process ends when its standard output is closed, and when its parent ends.
 
 use super::{Event, Host, Task, execute};
 use crate::engine::engine_of;
@@ -16,11 +16,11 @@ const UNHEARD: i32 = 4;
 /// In the worker: reads the task from standard input, executes it, and writes events to standard output.
 ///
 /// # Errors
-/// Why it failed; [`Event::Failed`] has been written too.
+/// The reason of the failure, which has also been written as [`Event::Failed`].
 pub fn work(host: &Host) -> Result<()> {
     set_parent_process_death_signal(Some(Signal::KILL))
         .map_err(|error| Error::io("ask to end with the parent", error.into()))?;
-    // A parent that ended before that sends no signal: then the first event finds no reader.
+    // A parent that ended before this line sends no signal: then the first event finds no reader.
     let mut events = take_output()?;
     let mut tell = |event: Event| {
         if write(&mut events, &event).is_err() {
@@ -35,7 +35,7 @@ pub fn work(host: &Host) -> Result<()> {
     result
 }
 
-/// Standard output for events alone: what an engine's library prints goes to standard error from here on.
+/// Reserves standard output for events: an engine's library prints to standard error from here on.
 fn take_output() -> Result<File> {
     let taken = std::io::stdout().as_fd().try_clone_to_owned().and_then(|events| {
         rustix::stdio::dup2_stdout(std::io::stderr())?;

@@ -1,9 +1,9 @@
 //! [`Comparison`]: two reports, before and after a change: ratios of medians, and whether they lie inside the spread of
 //! the rounds.
 //!
-//! A ratio is b over a. The rounds of two invocations have nothing in common that would make pairs of them, so the
-//! spread reaches from the least of b over the greatest of a to the greatest of b over the least of a: where 1 lies
-//! within, nothing was shown.
+//! A ratio is b over a. The rounds of two invocations cannot be paired, because they have nothing in common. So the
+//! spread reaches from the least of b over the greatest of a, to the greatest of b over the least of a. If 1 lies
+//! within the spread, no change was shown.
 
 use super::grid::Mood;
 use super::metric::{Quantile, class_name};
@@ -16,22 +16,22 @@ use std::fmt::Write;
 pub struct Comparison {
     /// Sentences on why the reports are hard to compare.
     pub warnings: Vec<String>,
-    /// The steps that both have, by engine.
+    /// The steps that both reports have, by engine.
     pub steps: Vec<Compared>,
 }
 
-/// One step of one engine in both.
+/// One step of one engine in both reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
     /// The engine; `a → b` when they differ.
     pub engine: String,
     /// The workload, and its pace if it is an open loop.
     pub step: String,
-    /// The figures that both have.
+    /// The figures that both reports have.
     pub changes: Vec<Change>,
 }
 
-/// One figure in both.
+/// One figure in both reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
     /// Which figure.
@@ -42,7 +42,7 @@ pub struct Change {
     pub b: f64,
     /// b over a. `None`: a is 0.
     pub ratio: Option<f64>,
-    /// The ratios of any round of b to any of a; `rounds`: of the one that has fewer. `None`: a has a 0.
+    /// The ratios of any round of b to any round of a; `rounds` is the smaller number of rounds. `None`: a has a 0.
     pub spread: Option<Spread>,
     /// The meaning of the change.
     pub verdict: Verdict,
@@ -57,7 +57,7 @@ pub enum Verdict {
     Worse,
     /// 1 lies inside the spread.
     Within,
-    /// There is only one round, which has no spread; or no round was quiet.
+    /// There is only one round, which has no spread, or no round was undisturbed.
     Unknown,
 }
 
@@ -111,7 +111,7 @@ pub fn compare(a: &Report, b: &Report) -> Comparison {
     Comparison { warnings, steps }
 }
 
-/// Engines that are compared: those of the same name; two different ones if each report has but one.
+/// The engines to compare: those of the same name, or two different ones if each report has only one.
 fn engines<'a>(a: &Summary<'a>, b: &Summary<'a>, warnings: &mut Vec<String>) -> Vec<(&'a str, &'a str)> {
     if let ([name], [other]) = (a.engines.as_slice(), b.engines.as_slice()) {
         if name != other {
@@ -122,14 +122,14 @@ fn engines<'a>(a: &Summary<'a>, b: &Summary<'a>, warnings: &mut Vec<String>) -> 
     a.engines.iter().filter(|name| b.engines.contains(name)).map(|name| (*name, *name)).collect()
 }
 
-/// The figures to compare, where both have them.
+/// The figures to compare, if both reports have them.
 fn metrics(step: &Step<'_>) -> Vec<Metric> {
     let mut metrics = vec![Metric::Throughput];
     for class in step.classes() {
         metrics.extend([Quantile::P50, Quantile::P99, Quantile::P999].map(|quantile| Metric::Latency(class, quantile)));
     }
     metrics.extend([Metric::Cpu, Metric::Written, Metric::DeviceReads, Metric::SyncsPerMillion, Metric::PeakMemory]);
-    // One that does more in its time leaves more behind.
+    // With a time limit, an engine that does more work needs more space.
     if step.first().is_some_and(|run| run.limit.seconds.is_none()) {
         metrics.push(Metric::Space);
     }
@@ -200,7 +200,7 @@ fn differences(a: &Report, b: &Report) -> Vec<String> {
 
 /// The fields in which two values differ, each with both values.
 fn differing(a: &impl serde::Serialize, b: &impl serde::Serialize) -> Vec<String> {
-    // What is compared here was read from JSON or is written as JSON; if one cannot be, nothing is known of it.
+    // Both values come from JSON or can be written as JSON. If one cannot, no difference is reported.
     let fields = |value: serde_json::Result<serde_json::Value>| match value {
         Ok(serde_json::Value::Object(fields)) => fields,
         _ => serde_json::Map::new(),

@@ -1,4 +1,4 @@
-//! [`Grid`]: a table of text, for a terminal or a file; and [`Look`], how it is to look.
+//! [`Grid`]: a table of text, for a terminal or a file; and [`Look`], its appearance.
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 
@@ -8,9 +8,9 @@ const COLOURS: [(&str, &str); 3] = [("\u{2061}", "\x1b[32m"), ("\u{2062}", "\x1b
 /// Where a table is shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Look {
-    /// Lines drawn, and colour; else plain text for files and pipes.
+    /// Whether lines and colours are drawn; otherwise plain text for files and pipes.
     pub terminal: bool,
-    /// Columns that there are.
+    /// The width of the output in columns.
     pub width: usize,
 }
 
@@ -43,7 +43,7 @@ impl Grid {
         self.moody(cells.into_iter().map(|cell| (cell.into(), Mood::Neutral)));
     }
 
-    /// Adds a row whose cells say something about their figures.
+    /// Adds a row whose cells have moods.
     pub fn moody(&mut self, cells: impl IntoIterator<Item = (String, Mood)>) {
         self.rows.push(cells.into_iter().collect());
     }
@@ -58,12 +58,12 @@ impl Grid {
         &self.rows
     }
 
-    /// It has no rows.
+    /// Whether the grid has no rows.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
 
-    /// Leaves out the columns that say nothing in any row: `–` or blank.
+    /// Removes the columns whose cells are all `–` or blank.
     pub fn without_blanks(mut self) -> Grid {
         let says = |cell: Option<&(String, Mood)>| cell.is_some_and(|(text, _)| !matches!(text.as_str(), "" | "–"));
         for column in (1..self.header.len()).rev() {
@@ -75,7 +75,7 @@ impl Grid {
         self
     }
 
-    /// The columns it takes when drawn.
+    /// The width of the drawn grid in columns.
     pub fn width(&self) -> usize {
         let chars = |text: &str| text.chars().count();
         let column = |(number, name): (usize, &String)| {
@@ -85,7 +85,7 @@ impl Grid {
         self.header.iter().enumerate().map(column).sum::<usize>() + 1
     }
 
-    /// Draws it, each line ended. Never wraps: what does not fit is wider.
+    /// Draws the grid; every line ends with a newline. Never wraps: a line that does not fit is wider.
     pub fn draw(&self, look: &Look) -> String {
         let mut table = Table::new();
         table.set_content_arrangement(ContentArrangement::Disabled);

@@ -1,4 +1,4 @@
-//! Reports as JSON: read with errors that say what is wrong.
+//! Reports as JSON; reading a report gives precise errors.
 
 use super::Report;
 use crate::error::{Error, Result};
@@ -12,7 +12,7 @@ pub const SCHEMA: u32 = 1;
 /// A report as JSON.
 ///
 /// # Errors
-/// None that a report as measured can have.
+/// A measured report causes none.
 pub fn text(report: &Report) -> Result<String> {
     let text = serde_json::to_string_pretty(report);
     text.map(|text| text + "\n").map_err(|error| Error::Said(format!("cannot make JSON of the report: {error}")))
@@ -40,7 +40,7 @@ fn parse(text: &str) -> std::result::Result<Report, String> {
     if schema != SCHEMA {
         return Err(format!("a report of schema {schema}; this version reads schema {SCHEMA}"));
     }
-    // From the text, not from the value, so that the error has a line.
+    // Parsed from the text, not from the value, so that the error names a line.
     serde_json::from_str(text).map_err(|error| format!("a report of schema {schema}, but damaged: {error}"))
 }
 

@@ -1,12 +1,12 @@
 //! [`Latency`] from a histogram: percentiles, and the distribution thinned out for a plot.
 //!
 //! The points of the distribution lie at equal distances of log(1 - q), so that each decade of the tail (90 to 99 %, 99
-//! to 99.9 % …) gets as many; the last one is the longest operation. Shares are exact: counted, not interpolated.
+//! to 99.9 % …) gets the same number; the last point is the longest operation. Shares are counted, not interpolated.
 
 use super::Latency;
 use hdrhistogram::Histogram;
 
-/// Points of a distribution at most.
+/// The greatest number of points of a distribution.
 const POINTS_MAX: usize = 200;
 
 /// Points in each tenfold of the tail.
@@ -52,7 +52,7 @@ fn distribution(histogram: &Histogram<u64>) -> Vec<(u64, f64)> {
     points
 }
 
-/// The share from which on point `number` may lie.
+/// The least share at which point `number` may lie.
 fn threshold(number: u32) -> f64 {
     1.0 - 10f64.powf(-f64::from(number) / POINTS_PER_DECADE)
 }

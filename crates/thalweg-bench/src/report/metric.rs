@@ -1,7 +1,7 @@
 //! [`Metric`]: each figure that tables, plots and comparisons show, computed from one run in one place.
 //!
-//! Costs of a step that writes are those of `Run::drained` where there is such a figure: an engine that leaves its
-//! compactions for later has not spared them. A figure that a run does not have is `None`, never 0.
+//! The costs of a step that writes are those of `Run::drained`, if the run has them: an engine that defers its
+//! compactions has not avoided their cost. A figure that a run does not have is `None`, never 0.
 
 use super::{Latency, Run, Usage, number};
 use crate::workload::Class;
@@ -63,19 +63,20 @@ pub enum Metric {
     Cpu,
     /// Bytes written to storage for an operation; [`WrittenBy`] is the counter.
     Written,
-    /// Bytes written to storage for a byte of keys and values given.
+    /// Bytes written to storage for each byte of keys and values that was put.
     WriteAmplification,
-    /// Reads of the block device for a read, of steps that only read: where something is written, compactions read too.
+    /// Reads of the block device for each read operation, of steps that only read: if a step writes, compactions read
+    /// too.
     DeviceReads,
     /// Page faults of the clients' threads for an operation.
     Faults,
     /// Syncs.
     Syncs,
-    /// Those of them that are not the log's: what tables, manifests and directories cost, where the engine counts them.
+    /// Syncs other than the log's, if the engine counts them: those of tables, manifests and directories.
     OtherSyncs,
-    /// Syncs of a million operations: what runs of different lengths are compared by.
+    /// Syncs for each million operations, to compare runs of different lengths.
     SyncsPerMillion,
-    /// From the end of a step that writes until all is synced and nothing is due, in nanoseconds.
+    /// The time from the end of a step that writes until everything is synced and no work is due, in nanoseconds.
     Drain,
     /// Stalls.
     Stalls,
@@ -83,24 +84,24 @@ pub enum Metric {
     LongestStall,
     /// Resident memory at its peak, in bytes.
     PeakMemory,
-    /// Resident memory at the end without mapped files, in bytes: what the kernel cannot take back.
+    /// Resident memory at the end without mapped files, in bytes: memory that the kernel cannot reclaim.
     OwnMemory,
-    /// Memory of indexes and filters at the end, in bytes an entry of the dataset, where the engine tells it.
+    /// Memory of indexes and filters at the end, in bytes for each entry of the dataset, if the engine reports it.
     IndexOfEntry,
     /// Memory of the index of directories and of f-hashes at the end, in bytes a directory.
     IndexOfDirectory,
-    /// Lookups whose page of the f-hash was in the f-cache, in percent (PHAT-E8).
+    /// The percentage of lookups whose page of the f-hash was in the f-cache (PHAT-E8).
     FCacheHits,
     /// Bytes on disk afterwards.
     Space,
-    /// The processors' time that others took, in percent.
+    /// The share of the processors' time that other processes took, in percent.
     Foreign,
 }
 
 /// The counter of the bytes written to storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WrittenBy {
-    /// The block device, which can be seen: all that was written to it.
+    /// The block device, if it is visible: everything that was written to it.
     Device,
     /// The kernel, for the process: pages that it made dirty.
     Process,
@@ -116,18 +117,18 @@ impl WrittenBy {
     }
 }
 
-/// The cost of a step, until it was drained if it was.
+/// The cost of a step, until it was drained if the step was drained.
 fn cost(run: &Run) -> &Usage {
     run.drained.as_ref().unwrap_or(&run.usage)
 }
 
-/// All operations, those of background clients too: the cost is of all.
+/// All operations, including those of background clients, because the cost includes theirs.
 fn all_operations(run: &Run) -> Option<f64> {
     Some((run.operations + run.background_operations) as f64).filter(|operations| *operations > 0.0)
 }
 
-/// Bytes that a run wrote to storage, and their counter. The same for every engine: engines count differently, or
-/// not at all, so their own counters are shown apart.
+/// Bytes that a run wrote to storage, and their counter, which is the same for every engine. Engines count differently,
+/// or not at all, so their own counters are shown separately.
 pub fn written(run: &Run) -> (u64, WrittenBy) {
     let usage = cost(run);
     if let Some(device) = &usage.io.device {
@@ -137,7 +138,7 @@ pub fn written(run: &Run) -> (u64, WrittenBy) {
     }
 }
 
-/// Reads of a run that only reads; `None`: it writes.
+/// The number of operations of a run that only reads; `None`: the run writes.
 fn reads(run: &Run) -> Option<f64> {
     let only = run.background_operations == 0 && run.latency.keys().all(|class| !class.writes());
     (only && run.operations > 0).then_some(run.operations as f64)
@@ -187,7 +188,8 @@ impl Metric {
             Metric::LongestStall => run.stalls.longest_ms as f64 * 1e6,
             Metric::PeakMemory => run.usage.memory.peak_bytes.max(usage.memory.peak_bytes) as f64,
             Metric::OwnMemory => {
-                // A report of an older version does not say what is mapped: no process maps nothing.
+                // A process always has mapped files; 0 means that a report of an older version does not have this
+                // figure.
                 let mapped = Some(usage.memory.mapped_bytes).filter(|bytes| *bytes > 0)?;
                 usage.memory.rss_bytes.saturating_sub(mapped) as f64
             }
@@ -210,7 +212,7 @@ impl Metric {
         Some(figure).filter(|figure| figure.is_finite())
     }
 
-    /// The name of the metric, with its unit where the figure does not show it.
+    /// The name of the metric, with its unit unless the figure shows the unit.
     pub fn name(self) -> String {
         match self {
             Metric::Throughput => "throughput".to_owned(),
@@ -236,7 +238,7 @@ impl Metric {
         }
     }
 
-    /// The figure as people read it.
+    /// Formats the figure for readers.
     pub fn show(self, figure: f64) -> String {
         match self {
             Metric::Throughput => number::rate(figure),
@@ -254,14 +256,14 @@ impl Metric {
         }
     }
 
-    /// Whether it is measured by the clock: such a figure does not count if others used the processors; costs do.
+    /// Whether the metric is timed. A timed figure does not count if other processes used the processors; a cost does.
     pub fn timed(self) -> bool {
         matches!(self, Metric::Throughput | Metric::Latency(..) | Metric::Drain | Metric::Stalls | Metric::LongestStall)
     }
 
     /// Whether more is better.
     pub fn rises(self) -> bool {
-        self == Metric::Throughput
+        matches!(self, Metric::Throughput | Metric::FCacheHits)
     }
 }
 
@@ -353,6 +355,7 @@ mod tests {
         assert_eq!(Metric::FCacheHits.of(&run), Some(25.0));
         run.usage.counters.other.insert("f-hash lookups".to_owned(), 0);
         assert_eq!(Metric::FCacheHits.of(&run), None, "without lookups");
+        assert!(Metric::FCacheHits.rises(), "more hits are better");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! - `model`: a report; `latency`: its percentiles
 //! - `json`: a report as a file
 //! - `metric`: figures of a run
-//! - `summary`: medians and ratios of runs; all output is made of these two
+//! - `summary`: medians and ratios of runs; all output is made from `metric` and `summary`
 //! - `number`, `grid`, `terms`: numbers, tables of text, sentences on settings and memory
 //! - `table`: what a run prints; `limits`: the limits of the machine
 //! - `compare`: two reports

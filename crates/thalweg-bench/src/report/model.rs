@@ -1,5 +1,5 @@
-//! [`Report`]: what a JSON file holds. Field names are the schema that `docs/bench/json.md` documents: stable within a
-//! schema number. Times in names say their unit; bytes are bytes.
+//! [`Report`]: the contents of a JSON file. Field names are the schema that `docs/bench/json.md` documents; they are
+//! stable within a schema number. Names of times have their unit; bytes are bytes.
 
 use crate::engine::{Counters, Description};
 use crate::parameters::Parameters;
@@ -32,8 +32,8 @@ pub struct Report {
     pub engines: Vec<Description>,
     /// Every step of every round of every engine, in the order they ran.
     pub runs: Vec<Run>,
-    /// The instrument's own part of an operation in a closed loop, besides workload and engine, in nanoseconds:
-    /// measured on the null engine when the run began.
+    /// The time that the instrument itself adds to an operation in a closed loop, without workload and engine, in
+    /// nanoseconds. It is measured on the null engine when the run begins.
     #[serde(default)]
     pub overhead_ns: Option<f64>,
     /// The sustained rates that searches found.
@@ -46,8 +46,8 @@ pub struct Report {
 }
 
 impl Report {
-    /// The same report without preparations and what only plots need: series, samples, stalls one by one,
-    /// distributions.
+    /// Returns the report without preparations and without data that only plots need: series, samples, individual
+    /// stalls, distributions.
     pub fn brief(mut self) -> Report {
         self.runs.retain(|run| !run.preparation);
         for run in &mut self.runs {
@@ -76,7 +76,7 @@ pub struct Machine {
     pub kernel: String,
     /// The file system of the database: type and mount options.
     pub file_system: String,
-    /// The block device under it; `None`: none that can be seen.
+    /// The block device of the file system; `None`: none is visible.
     pub device: Option<String>,
     /// Its read-ahead in KiB.
     pub read_ahead_kb: Option<u64>,
@@ -89,15 +89,15 @@ pub struct Run {
     pub engine: String,
     /// The round, from 1.
     pub round: u32,
-    /// The attempt, from 1; of those at a round the quietest counts.
+    /// The attempt, from 1; of the attempts at a round the quietest counts.
     pub attempt: u32,
     /// The workload's name.
     pub workload: String,
-    /// It was run only to load what another needs.
+    /// Whether the step was run only to load data that another step needs.
     pub preparation: bool,
     /// Closed, or open at a rate.
     pub pace: Pace,
-    /// When it was to end.
+    /// When the step was to end.
     pub limit: Limit,
     /// Threads or workers.
     pub threads: u32,
@@ -115,18 +115,19 @@ pub struct Run {
     pub background_operations: u64,
     /// Bytes of keys and values given to the engine.
     pub user_written_bytes: u64,
-    /// Bytes of keys and values that it returned.
+    /// Bytes of keys and values that the engine returned.
     pub user_read_bytes: u64,
-    /// Page faults of the clients' threads, minor and major: fresh or protected memory that callers paid for.
+    /// Page faults of the clients' threads, minor and major: the clients' cost of fresh or protected memory.
     #[serde(default)]
     pub client_faults: u64,
     /// Latency by class of operation.
     pub latency: BTreeMap<Class, Latency>,
-    /// Open loop: how late a waiting worker began: what the instrument itself adds to each latency.
+    /// Open loop: how late waiting workers began; the instrument itself adds this time to latencies.
     pub lateness: Option<Latency>,
-    /// Open loop: how far behind the last operation's start was.
+    /// Open loop: how late the last operation started.
     pub behind_ns: u64,
-    /// Open loop: arrivals that were never executed, because the engine fell so far behind that the run was given up.
+    /// Open loop: arrivals that were never executed, because the engine fell so far behind that the workers gave up the
+    /// run.
     #[serde(default)]
     pub abandoned: u64,
     /// Each second.
@@ -144,20 +145,20 @@ pub struct Run {
     pub samples: Vec<Sample>,
     /// The cost from the start to the end of the last operation.
     pub usage: Usage,
-    /// The cost in all: from the same start until everything written is synced and no flush or compaction is due.
-    /// `None` for steps that write nothing.
+    /// The total cost, from the same start until everything written is synced and no flush or compaction is due. `None`
+    /// for steps that write nothing.
     pub drained: Option<Usage>,
-    /// Seconds that the draining took; `None`: not drained, or the engine cannot wait for that.
+    /// Seconds that draining took; `None`: not drained, or the engine cannot wait for it.
     pub drain_seconds: Option<f64>,
-    /// Bytes that the database takes on disk afterwards.
+    /// Bytes on disk of the database afterwards.
     pub space_bytes: u64,
     /// The same by kind of file: the names' endings, `table`, `log`.
     #[serde(default)]
     pub space_by_kind: BTreeMap<String, u64>,
-    /// The part of it that is replaced tables, about to be given back; `None`: the engine does not tell.
+    /// The bytes of replaced tables among them, which are about to be freed; `None`: the engine does not report them.
     #[serde(default)]
     pub replaced_bytes: Option<u64>,
-    /// Other processes took more than 5 % of the processors' time: its latencies do not count.
+    /// Whether other processes took more than 5 % of the processors' time; then the latencies do not count.
     pub noisy: bool,
 }
 
@@ -180,7 +181,7 @@ pub struct Latency {
     pub p9999_ns: u64,
     /// Longest.
     pub max_ns: u64,
-    /// The distribution: (nanoseconds, share of operations that took at most so long), rising; at most 200 points,
+    /// The distribution: (nanoseconds, share of operations that took at most this long), rising; at most 200 points,
     /// denser towards the tail.
     pub cdf: Vec<(u64, f64)>,
 }
@@ -201,11 +202,11 @@ pub struct Sample {
     pub ms: u64,
     /// Resident memory of the process.
     pub rss_bytes: u64,
-    /// The part of it that is mapped files: page cache, which the kernel takes back when it needs it.
+    /// The part of the resident memory that is mapped files: page cache, which the kernel can reclaim.
     pub mapped_bytes: u64,
-    /// Page cache of the process's memory control group, mapped files included; `None`: it has none of its own.
+    /// Page cache of the process's memory control group, mapped files included; `None`: the process has no own group.
     pub page_cache_bytes: Option<u64>,
-    /// Bytes read since the start: from the block device, or, where none can be seen, for the process from storage.
+    /// Bytes read since the start: by the block device or, if none is visible, from storage for the process.
     pub read_bytes: u64,
     /// Bytes written since the start, counted by the same.
     pub written_bytes: u64,
@@ -250,10 +251,10 @@ pub struct Usage {
     pub io: Io,
     /// The engine's own counts.
     pub counters: Counters,
-    /// The greatest values seen of what goes up and down in the engine (`retained_bytes`), each 100 ms.
+    /// The greatest observed values of the engine's gauges (`retained_bytes`), read each 100 ms.
     #[serde(default)]
     pub peaks: BTreeMap<String, u64>,
-    /// The same at the end.
+    /// The gauges at the end.
     #[serde(default)]
     pub gauges: BTreeMap<String, u64>,
 }
@@ -280,7 +281,7 @@ pub struct Memory {
     pub rss_bytes: u64,
     /// Resident at most during the run.
     pub peak_bytes: u64,
-    /// The part of what is resident at the end that is mapped files; 0 in files of older versions.
+    /// The part of the memory resident at the end that is mapped files; 0 in files of older versions.
     #[serde(default)]
     pub mapped_bytes: u64,
 }
@@ -288,9 +289,9 @@ pub struct Memory {
 /// Input and output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Io {
-    /// As the kernel counts for the process (`/proc/self/io`).
+    /// The kernel's counters for the process (`/proc/self/io`).
     pub process: ProcessIo,
-    /// As the block device counts; `None`: no device can be seen. The device's, not the run's alone.
+    /// The block device's counters; `None`: no device is visible. They include the I/O of other processes.
     pub device: Option<DeviceIo>,
 }
 
@@ -299,11 +300,11 @@ pub struct Io {
 pub struct ProcessIo {
     /// Bytes fetched from storage for the process.
     pub read_bytes: u64,
-    /// Bytes it caused to be sent to storage: counted when pages get dirty.
+    /// Bytes that the process caused to be written to storage, counted when pages become dirty.
     pub written_bytes: u64,
-    /// Bytes it read through system calls.
+    /// Bytes that the process read through system calls.
     pub read_call_bytes: u64,
-    /// Bytes it wrote through system calls.
+    /// Bytes that the process wrote through system calls.
     pub write_call_bytes: u64,
     /// Read calls.
     pub read_calls: u64,
@@ -324,7 +325,7 @@ pub struct DeviceIo {
     pub written_bytes: u64,
     /// Flushes of its write cache.
     pub flushes: u64,
-    /// Milliseconds in which it had any operation; 0 in files of older versions.
+    /// Milliseconds in which the device had any operation in flight; 0 in files of older versions.
     #[serde(default)]
     pub busy_ms: u64,
 }
@@ -338,16 +339,16 @@ pub struct Sustained {
     pub round: u32,
     /// The workload.
     pub workload: String,
-    /// Operations a second that it kept up with.
+    /// Operations a second that the engine kept up with.
     pub rate: f64,
     /// Each probe: the offered operations a second, and whether the engine kept up.
     pub probes: Vec<(f64, bool)>,
 }
 
-/// A paper's own figures, beside ours in the report.
+/// A paper's own figures; the report shows them beside ours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Paper {
-    /// Its number on the checklist, and its figure or table: `NOB-E2, figure 4`.
+    /// The number of the experiment on the checklist, and its figure or table: `NOB-E2, figure 4`.
     pub source: String,
     /// The title of the experiment.
     pub title: String,

@@ -1,4 +1,4 @@
-//! Numbers as people read them: three significant digits and a unit.
+//! Formats numbers for readers: three significant digits and a unit.
 
 /// A number with three significant digits: `1.23`, `12.3`, `123`, `0.0123`.
 pub fn plain(number: f64) -> String {
@@ -12,7 +12,7 @@ pub fn plain(number: f64) -> String {
     format!("{number:.digits$}")
 }
 
-/// As [`plain`], without zeros at the end that say nothing: for the ticks of an axis.
+/// Like [`plain`], without trailing zeros: for the ticks of an axis.
 pub fn tick(number: f64) -> String {
     let text = plain(number);
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
@@ -38,7 +38,7 @@ pub fn bytes(bytes: f64) -> String {
     scaled(bytes, " B", &[(GIB * 1024.0, " TiB"), (GIB, " GiB"), (MIB, " MiB"), (1024.0, " KiB")], plain)
 }
 
-/// A ratio without its sign: `0.73`, `1.23`, `12.3`.
+/// A ratio without the sign `×`: `0.73`, `1.23`, `12.3`.
 pub fn factor(ratio: f64) -> String {
     match ratio {
         ratio if ratio >= 1000.0 => count(ratio),
@@ -70,11 +70,11 @@ pub fn time_tick(ns: f64) -> String {
 const MIB: f64 = 1048576.0;
 const GIB: f64 = 1073741824.0;
 
-/// `number` in the largest unit of which there is at least one, after rounding: 999.9 ns are 1.00 µs.
+/// `number` in the largest unit in which it is at least 1 after rounding: 999.9 ns are 1.00 µs.
 fn scaled(number: f64, unit: &str, units: &[(f64, &str)], show: fn(f64) -> String) -> String {
     match units.iter().find(|(size, _)| number.abs() >= size * 0.9995) {
         Some((size, unit)) => format!("{}{unit}", show(number / size)),
-        // Whole numbers are counted, not measured.
+        // A whole number is a count, not a measurement.
         None if number.fract() == 0.0 => format!("{number}{unit}"),
         None => format!("{}{unit}", show(number)),
     }

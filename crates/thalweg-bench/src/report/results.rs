@@ -1,7 +1,7 @@
 //! [`Results`]: stored reports of one build, as a Markdown page of questions.
 //!
-//! A directory holds the reports (`*.json`) and `questions.toml`. The page follows from these files alone, byte for
-//! byte. Each question has a conclusion, one table and the commands that made its reports.
+//! A directory holds the reports (`*.json`) and `questions.toml`. These files alone determine the page, byte for byte.
+//! Each question has a conclusion, one table and the commands that made its reports.
 //!
 //! The page is refused when its reports are of different commits or machines, when a report belongs to no question, and
 //! when a conclusion is longer than [`CONCLUSION_LINES_MAX`] lines.
@@ -17,16 +17,16 @@ use std::path::Path;
 /// The file of a directory of results that holds the questions.
 pub const QUESTIONS: &str = "questions.toml";
 
-/// Lines of prose that a question may have.
+/// The greatest number of lines of prose of a question.
 pub const CONCLUSION_LINES_MAX: usize = 10;
 
-/// Characters of a line of prose.
+/// The greatest number of characters of a line of prose.
 const LINE_CHARS_MAX: usize = 120;
 
 /// Questions and the reports that answer them.
 pub struct Results {
     questions: Questions,
-    /// By file name.
+    /// The reports, by file name.
     reports: BTreeMap<String, Report>,
 }
 
@@ -47,7 +47,7 @@ struct Question {
     title: String,
     /// The conclusion from the table.
     conclusion: String,
-    /// The engine that the others are divided by; none: the first of each report.
+    /// The engine whose figures divide those of the others; `None`: the first engine of each report.
     baseline: Option<String>,
     columns: Vec<Column>,
     report: Vec<Source>,
@@ -62,7 +62,7 @@ struct Source {
     /// The label that distinguishes its rows from those of another report: `4 threads`.
     #[serde(default)]
     label: String,
-    /// The workloads that belong to the question; none: all.
+    /// The workloads that belong to the question; empty: all.
     #[serde(default)]
     workloads: Vec<String>,
 }
@@ -80,7 +80,7 @@ enum Column {
     Throughput,
     /// The least and the greatest throughput of the rounds.
     Rounds,
-    /// Throughput over that of the baseline, of paired rounds.
+    /// Ratio of the throughput to the baseline's, of paired rounds.
     Ratio,
     Cpu,
     Written,
@@ -91,20 +91,20 @@ enum Column {
     P999,
     Max,
     Stalls,
-    /// From the end of a load until nothing is due.
+    /// The time from the end of a load until no work is due.
     Drain,
     Syncs,
     PeakMemory,
-    /// Resident at the end, without mapped files.
+    /// Memory resident at the end, without mapped files.
     OwnMemory,
-    /// Bytes of indexes and filters, an entry.
+    /// Bytes of indexes and filters for each entry.
     IndexOfEntry,
-    /// Bytes of the index of directories, a directory.
+    /// Bytes of the index of directories for each directory.
     IndexOfDirectory,
     /// The share of lookups whose page of the f-hash was in the f-cache.
     FCacheHits,
     Space,
-    /// The greatest mean number of bytes that a memtable waited for.
+    /// The greatest mean number of bytes of the chains that memtables waited for.
     Chain,
 }
 
@@ -163,7 +163,7 @@ impl Results {
         }
     }
 
-    /// All reports are of one build on one machine, and are whole.
+    /// Checks that all reports are of one build on one machine, and complete.
     fn check_build(&self) -> Result<()> {
         let mut first: Option<(&String, &Report)> = None;
         for (name, report) in &self.reports {

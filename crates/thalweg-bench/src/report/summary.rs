@@ -1,6 +1,6 @@
 //! [`Summary`]: the runs of a report by step and engine; medians over rounds, and ratios of paired rounds.
 //!
-//! Rounds are paired because the machine drifts: what engine X did in round 2 is divided by what the baseline did in
+//! Rounds are paired because the machine drifts: the figure of engine X in round 2 is divided by the baseline's in
 //! round 2, and only then the median is taken. Of several attempts the quietest counts. A workload that is run twice in
 //! one round at the same pace is two steps.
 
@@ -11,19 +11,19 @@ use crate::plan::Pace;
 use crate::workload::Class;
 use std::collections::BTreeMap;
 
-/// The share of the offered rate from which an engine keeps up. The rest is for the last operations of a short run, and
-/// for the chance of Poisson arrivals.
+/// The share of the offered rate at which an engine still keeps up. The remaining share allows for the last operations
+/// of a short run, and for the randomness of Poisson arrivals.
 const KEPT_UP: f64 = 0.95;
 
-/// A report's runs, sorted out.
+/// The runs of a report, grouped by step and engine.
 pub struct Summary<'a> {
     /// The report that it summarises.
     pub report: &'a Report,
     /// The engines, in the order of the report.
     pub engines: Vec<&'a str>,
-    /// The engine that the others are divided by.
+    /// The engine whose figures divide those of the others.
     pub baseline: &'a str,
-    /// In the order they first ran.
+    /// The steps, in the order in which they first ran.
     pub steps: Vec<Step<'a>>,
 }
 
@@ -31,13 +31,13 @@ pub struct Summary<'a> {
 pub struct Step<'a> {
     /// The workload.
     pub workload: &'a str,
-    /// The pace, as a key and to be read: `closed loop`, `open loop, 20.0 k/s`.
+    /// The pace, as a key and for readers: `closed loop`, `open loop, 20.0 k/s`.
     pub pace: String,
     /// 1, or more for a workload that runs again at the same pace.
     pub occurrence: u32,
-    /// It only loads what another needs.
+    /// Whether the step only loads data that another step needs.
     pub preparation: bool,
-    /// The engines that ran it, in the order of [`Summary::engines`].
+    /// The engines that ran the step, in the order of [`Summary::engines`].
     pub entries: Vec<Entry<'a>>,
 }
 
@@ -49,7 +49,7 @@ pub struct Entry<'a> {
     pub runs: Vec<&'a Run>,
 }
 
-/// A figure over rounds.
+/// The distribution of a figure over rounds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
     /// The median.
@@ -58,12 +58,12 @@ pub struct Spread {
     pub low: f64,
     /// The greatest.
     pub high: f64,
-    /// Rounds that it was taken from.
+    /// The number of rounds that have the figure.
     pub rounds: usize,
 }
 
 impl Spread {
-    /// Of these figures; `None`: there are none.
+    /// The spread of these figures; `None`: there are none.
     pub fn of(mut figures: Vec<f64>) -> Option<Spread> {
         figures.sort_by(f64::total_cmp);
         let (low, high) = (*figures.first()?, *figures.last()?);
@@ -74,7 +74,7 @@ impl Spread {
 }
 
 impl<'a> Summary<'a> {
-    /// Sorts a report's runs; the others are divided by the first engine.
+    /// Summarises a report; the first engine is the baseline.
     pub fn of(report: &'a Report) -> Summary<'a> {
         let mut engines: Vec<&str> = Vec::new();
         let described = report.engines.iter().map(|engine| engine.name.as_str());
@@ -88,10 +88,10 @@ impl<'a> Summary<'a> {
         Summary { report, engines, baseline, steps }
     }
 
-    /// Sorts a report's runs; the others are divided by this engine.
+    /// Summarises a report; `baseline` is the baseline.
     ///
     /// # Errors
-    /// `Usage`: it is not among the engines.
+    /// `Usage`: the baseline is not among the engines.
     pub fn against(report: &'a Report, baseline: &str) -> Result<Summary<'a>> {
         let summary = Summary::of(report);
         match summary.engines.iter().find(|engine| **engine == baseline).copied() {
@@ -103,7 +103,7 @@ impl<'a> Summary<'a> {
         }
     }
 
-    /// The requested steps: all that are no preparations.
+    /// The requested steps: all except preparations.
     pub fn asked(&self) -> impl Iterator<Item = &Step<'a>> {
         self.steps.iter().filter(|step| !step.preparation)
     }
@@ -144,8 +144,9 @@ impl<'a> Summary<'a> {
     }
 }
 
-/// The figures of `entry` over those of `base`, round by round. Rounds where the base has none, or 0, are left out; and
-/// for timed figures, those in which one of them was disturbed, unless one of them was in all.
+/// The figures of `entry` over those of `base`, round by round. Rounds in which the base has no figure, or 0, are left
+/// out. For timed figures, rounds in which an engine was disturbed are left out too, unless an engine was disturbed in
+/// all.
 pub fn paired(entry: &Entry<'_>, base: &Entry<'_>, metric: Metric) -> Option<Spread> {
     let ratio = |run: &Run, other: &Run| Some(metric.of(run)? / metric.of(other).filter(|figure| *figure != 0.0)?);
     let pairs = |quiet: bool| {
@@ -154,7 +155,8 @@ pub fn paired(entry: &Entry<'_>, base: &Entry<'_>, metric: Metric) -> Option<Spr
         let runs = entry.runs.iter().filter(move |run| counts(run));
         Spread::of(runs.filter_map(|run| ratio(run, other(run)?)).collect())
     };
-    // Where one was disturbed in every round, its figures are marked. Where no round was quiet for both, none are.
+    // If an engine was disturbed in every round, its figures are marked and all rounds count. If each engine has quiet
+    // rounds, but no round was quiet for both, there is no ratio.
     let is_marked = entry.noisy() || base.noisy();
     match metric.timed() {
         true => pairs(true).or_else(|| is_marked.then(|| pairs(false)).flatten()),
@@ -164,7 +166,7 @@ pub fn paired(entry: &Entry<'_>, base: &Entry<'_>, metric: Metric) -> Option<Spr
 
 fn steps<'a>(report: &'a Report, engines: &[&'a str]) -> Vec<Step<'a>> {
     let mut steps: Vec<Step<'a>> = Vec::new();
-    // By engine, round, workload and pace: how often it occurred, and the attempt seen last.
+    // By engine, round, workload and pace: the number of occurrences, and the last attempt seen.
     let mut seen: BTreeMap<(&str, u32, &str, String), (u32, u32)> = BTreeMap::new();
     for run in &report.runs {
         let pace = pace_name(&run.pace);
@@ -200,17 +202,17 @@ fn steps<'a>(report: &'a Report, engines: &[&'a str]) -> Vec<Step<'a>> {
 }
 
 impl<'a> Step<'a> {
-    /// The engine's runs of it.
+    /// The engine's runs of the step.
     pub fn entry(&self, engine: &str) -> Option<&Entry<'a>> {
         self.entries.iter().find(|entry| entry.engine == engine)
     }
 
-    /// Whether it is the same step as one of another report.
+    /// Whether `other` is the same step in another report.
     pub fn is(&self, other: &Step<'_>) -> bool {
         (self.workload, &self.pace, self.occurrence) == (other.workload, &other.pace, other.occurrence)
     }
 
-    /// Its first run, for threads, records and such.
+    /// The first run of the step, for threads, records and similar.
     pub fn first(&self) -> Option<&'a Run> {
         self.entries.first().and_then(|entry| entry.runs.first().copied())
     }
@@ -227,7 +229,7 @@ impl<'a> Step<'a> {
         Class::ALL.into_iter().filter(counted).collect()
     }
 
-    /// The workload, and which time it is: `readrandom (2nd)`.
+    /// The workload, with its occurrence: `readrandom (2nd)`.
     pub fn name(&self) -> String {
         match self.occurrence {
             0 | 1 => self.workload.to_owned(),
@@ -252,7 +254,7 @@ impl Entry<'_> {
         Spread::of(self.counting(metric).filter_map(|run| metric.of(run)).collect())
     }
 
-    /// The runs that count for a figure: for timed figures disturbed rounds only if all are.
+    /// The runs that count for a figure: for timed figures, disturbed rounds count only if all are disturbed.
     fn counting(&self, metric: Metric) -> impl Iterator<Item = &Run> {
         let all = !metric.timed() || self.runs.iter().all(|run| run.noisy);
         self.runs.iter().copied().filter(move |run| all || !run.noisy)
@@ -263,7 +265,7 @@ impl Entry<'_> {
         self.spread(metric).map(|spread| spread.median)
     }
 
-    /// Whether it did less than 95 % of what an open loop offered in one of the rounds.
+    /// Whether the engine did less than 95 % of the offered operations of an open loop in one of the rounds.
     pub fn behind(&self) -> bool {
         self.runs.iter().any(|run| match run.pace {
             Pace::Open { rate, .. } => run.operations_per_second < KEPT_UP * rate,
@@ -271,13 +273,13 @@ impl Entry<'_> {
         })
     }
 
-    /// Whether others took too much of the processors in every round, so that timed figures do not count.
+    /// Whether other processes took too much of the processors in every round, so that timed figures do not count.
     pub fn noisy(&self) -> bool {
         self.runs.iter().all(|run| run.noisy)
     }
 }
 
-/// A pace as reports call it. A percentage of what was sustained is a pace, though its rate differs.
+/// The name of a pace in reports. A percentage of the sustained rate is one pace, though its rate differs.
 pub fn pace_name(pace: &Pace) -> String {
     let arrival = |arrival: &Arrival| if *arrival == Arrival::Poisson { ", Poisson" } else { "" };
     match pace {

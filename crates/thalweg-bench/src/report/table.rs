@@ -62,7 +62,7 @@ pub(super) fn shown(entry: &Entry<'_>, metric: Metric) -> String {
     entry.median(metric).map_or_else(|| NOTHING.to_owned(), |figure| metric.show(figure))
 }
 
-/// `3 (120 ms)`: how many stalls, and the longest; `0` without the longest, which is then no stall.
+/// `3 (120 ms)`: the number of stalls, and the longest. With `0` the longest is left out, because it is no stall.
 pub(super) fn stalls(entry: &Entry<'_>) -> String {
     match (entry.median(Metric::Stalls), entry.median(Metric::LongestStall)) {
         (Some(count), Some(longest)) if count > 0.0 => {
@@ -72,13 +72,13 @@ pub(super) fn stalls(entry: &Entry<'_>) -> String {
     }
 }
 
-/// `1.2 %`, and `noisy` when it was too much.
+/// `1.2 %`, and `noisy` if other processes took too much.
 pub(super) fn foreign(entry: &Entry<'_>) -> String {
     let percent = shown(entry, Metric::Foreign);
     if entry.noisy() { format!("{percent} noisy") } else { percent }
 }
 
-/// `1.23×`, with the rounds' least and greatest when there are several.
+/// `1.23×`, with the least and greatest of the rounds if there are several.
 pub(super) fn spread(spread: Option<Spread>, whole: bool) -> String {
     match spread {
         None => NOTHING.to_owned(),
@@ -89,7 +89,7 @@ pub(super) fn spread(spread: Option<Spread>, whole: bool) -> String {
     }
 }
 
-/// One row for an engine; further classes of operations beneath it.
+/// A table with a row for each engine; further classes of operations are beneath it.
 pub(super) fn speed(summary: &Summary<'_>, step: &Step<'_>, quantiles: &[Quantile], width: usize) -> Grid {
     let make = |whole: bool| {
         let mut header = vec!["engine".to_owned(), "throughput".to_owned(), format!("to {}", summary.baseline)];
@@ -121,7 +121,7 @@ pub(super) fn speed(summary: &Summary<'_>, step: &Step<'_>, quantiles: &[Quantil
     if whole.width() <= width { whole } else { make(false) }
 }
 
-/// The classes that an engine has latencies of; one `None` where there are none, so that it has a row.
+/// The classes of which an engine has latencies. If there are none, one `None`, so that the engine has a row.
 fn classes(entry: &Entry<'_>, step: &Step<'_>) -> Vec<Option<Class>> {
     let has = |class: &Class| entry.median(Metric::Latency(*class, Quantile::P50)).is_some();
     let classes: Vec<_> = step.classes().into_iter().filter(has).map(Some).collect();
@@ -140,7 +140,7 @@ const COSTS: [Metric; 8] = [
     Metric::Space,
 ];
 
-/// A row for an engine; `whole`: with the longest stall too.
+/// A table with a row for each engine; `whole`: with the longest stall too.
 pub(super) fn cost(step: &Step<'_>, whole: bool) -> Grid {
     let costs = COSTS.iter().map(|metric| metric.name());
     let mut grid = Grid::new(["engine".to_owned()].into_iter().chain(costs).chain([Metric::Stalls.name()]));
@@ -152,7 +152,7 @@ pub(super) fn cost(step: &Step<'_>, whole: bool) -> Grid {
     grid
 }
 
-/// A row for a figure, a column for a step; as many tables as the width needs.
+/// Tables with a row for each figure and a column for each step; as many tables as the width requires.
 fn single(summary: &Summary<'_>, look: &Look, text: &mut String) {
     let Some(engine) = summary.engines.first() else { return };
     let entries: Vec<(&Step<'_>, &Entry<'_>)> =
@@ -214,7 +214,7 @@ pub(super) fn over_rounds(entry: &Entry<'_>) -> String {
     }
 }
 
-/// Workloads by engines: for each of some figures, how they compare with the baseline.
+/// Tables of workloads by engines: for each of some figures, the ratios to the baseline.
 fn overviews(summary: &Summary<'_>, look: &Look, text: &mut String) {
     for (metric, what) in [
         (Metric::Throughput, "Throughput, more is better"),
@@ -229,7 +229,7 @@ fn overviews(summary: &Summary<'_>, look: &Look, text: &mut String) {
     }
 }
 
-/// Steps by engines: how a figure compares with the baseline's.
+/// A table of steps by engines: the ratios of a figure to the baseline's.
 pub(super) fn overview(summary: &Summary<'_>, metric: Metric, whole: bool) -> Grid {
     let others = || summary.engines.iter().filter(|engine| **engine != summary.baseline);
     let mut grid = Grid::new(["workload"].into_iter().chain(others().copied()));
@@ -243,7 +243,7 @@ pub(super) fn overview(summary: &Summary<'_>, metric: Metric, whole: bool) -> Gr
     grid
 }
 
-/// Green where the baseline is behind for certain, in all rounds; red where it is ahead.
+/// Green if the engine is better than the baseline in all rounds; red if it is worse in all rounds.
 fn mood(ratio: Option<Spread>, metric: Metric) -> Mood {
     match ratio {
         Some(Spread { low, .. }) if low > 1.0 => {
@@ -264,7 +264,7 @@ fn mood(ratio: Option<Spread>, metric: Metric) -> Mood {
     }
 }
 
-/// A sentence in lines that are read easily and fit the terminal, those but the first indented.
+/// Wraps a sentence to readable lines that fit the terminal; all lines but the first are indented.
 fn wrapped(sentence: &str, width: usize) -> String {
     let width = width.min(LINE);
     let (mut text, mut column) = (String::new(), 0);
@@ -296,7 +296,8 @@ pub(super) fn sustained(summary: &Summary<'_>) -> Grid {
     grid
 }
 
-/// The instrument's part of the latencies of open loops: the medians of each step, over all its runs the greatest.
+/// The lateness that the instrument adds in open loops: for each step, the percentiles of the run with the greatest
+/// median.
 fn lateness(summary: &Summary<'_>) -> Option<String> {
     let late = |step: &Step<'_>| {
         let runs = step.entries.iter().flat_map(|entry| &entry.runs).filter_map(|run| run.lateness.as_ref());

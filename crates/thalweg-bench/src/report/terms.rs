@@ -1,10 +1,10 @@
-//! The terms of a run, in sentences: how the engines were tuned, what a power cut takes from them, and where memory and
-//! disk went.
+//! The terms of a run, in sentences: how the engines were tuned, what data a power cut may lose, and the use of memory
+//! and disk.
 
 use super::{Grid, Run, Sample, Step, Summary, number};
 use std::collections::BTreeMap;
 
-/// A kind of file that takes less than this share of the space is not named.
+/// The share of the space below which a kind of file is not named.
 const KIND_SHARE_MIN: f64 = 0.02;
 
 /// A sentence a line.
@@ -18,12 +18,12 @@ pub fn lines(summary: &Summary<'_>) -> Vec<String> {
     lines
 }
 
-/// Where settings came from that were not given.
+/// The source of the settings that were not given.
 pub fn tuning(summary: &Summary<'_>) -> String {
     format!("Tuning {} (--tuning).", summary.report.parameters.settings.tuning.name())
 }
 
-/// A row for each thing that an engine says of itself, or that was used; a column for each engine.
+/// A table with a row for each term or usage of an engine, and a column for each engine.
 pub fn table(summary: &Summary<'_>) -> Grid {
     let mut grid = Grid::new([""].into_iter().chain(summary.engines.iter().copied()));
     let all: Vec<_> = summary.engines.iter().map(|engine| of_engine(summary, engine)).collect();
@@ -91,7 +91,7 @@ pub fn disk(summary: &Summary<'_>, run: &Run) -> Option<String> {
     Some(text)
 }
 
-/// Bytes of keys and values of the load before a run, if every record was loaded once.
+/// Bytes of keys and values of the load before a run, as if every record was loaded once.
 fn loaded_bytes(summary: &Summary<'_>, run: &Run) -> Option<u64> {
     let of_load = |step: &Step<'_>| {
         let load = step.entry(&run.engine)?.runs.iter().copied().find(|load| load.round == run.round)?;
@@ -120,7 +120,7 @@ pub fn glossary() -> BTreeMap<&'static str, &'static str> {
     .into()
 }
 
-/// `Durability` for `durability`.
+/// Capitalises a word: `Durability` for `durability`.
 fn capital(word: &str) -> String {
     let mut letters = word.chars();
     letters.next().map_or(String::new(), |first| first.to_uppercase().chain(letters).collect())

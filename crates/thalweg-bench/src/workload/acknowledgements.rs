@@ -1,12 +1,12 @@
-//! [`Acknowledgements`]: which inserts are done, when many threads insert: YCSB's `AcknowledgedCounterGenerator`.
+//! [`Acknowledgements`]: the inserts that are done, with many threads: YCSB's `AcknowledgedCounterGenerator`.
 //!
-//! Records are inserted in the order of their numbers, but done in any. `Dataset::acknowledged` is the first number
-//! that is not done yet: a hole holds it back, so that every record below it exists and may be read. Lock-free unless
-//! a hole is [`WINDOW`] numbers old.
+//! Inserts begin in the order of their numbers, but end in any order. `Dataset::acknowledged` is the first number that
+//! is not done yet. It stays at a hole, so that every record below it exists and may be read. Lock-free unless a hole
+//! is [`WINDOW`] numbers old.
 //!
-//! A thread first marks its number as done and then checks whether the limit stands at it; one that moves the limit
-//! looks afterwards whether the next number is done: of two that do so at once, at least one sees the other (all of it
-//! is sequentially consistent).
+//! A thread first marks its number as done, and then checks whether this number is the limit. A thread that moves the
+//! limit then checks whether the next number is done. Of two threads that do so at once, at least one sees the other's
+//! mark, because all operations are sequentially consistent.
 
 use super::Dataset;
 use std::collections::BTreeSet;
@@ -14,21 +14,21 @@ use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Numbers that may be done beyond the oldest hole before one must be set aside.
+/// How far beyond the oldest hole a number may be before it must be set aside.
 const WINDOW: usize = 4096;
 
-/// The inserts that are done beyond a hole.
+/// The numbers of the inserts that are done beyond a hole.
 pub(super) struct Acknowledgements {
-    /// Slot n % WINDOW holds the latest number done that belongs there, plus 1.
+    /// Slot n % WINDOW holds the latest done number of this slot, plus 1.
     done: Box<[AtomicU64]>,
-    /// Numbers done too far beyond the hole for their slots, which older numbers still need.
+    /// Done numbers too far beyond the hole: older numbers still need their slots.
     aside: Mutex<BTreeSet<u64>>,
-    /// How many those are, to look without locking.
+    /// The number of entries of `aside`, readable without the lock.
     aside_len: AtomicUsize,
 }
 
 impl Acknowledgements {
-    /// None so far.
+    /// No insert is done so far.
     pub fn new() -> Acknowledgements {
         Acknowledgements {
             done: (0..WINDOW).map(|_| AtomicU64::new(0)).collect(),
@@ -37,9 +37,9 @@ impl Acknowledgements {
         }
     }
 
-    /// Record `number` of the dataset is written. Each number is acknowledged once.
+    /// Notes that record `number` of the dataset is written. Each number is acknowledged once.
     pub fn tell(&self, dataset: &Dataset, number: u64) {
-        // Seen too low, the limit only sets a number aside that has a slot.
+        // A stale, lower limit is harmless: it sets a number aside that would fit into its slot.
         if number < dataset.acknowledged.load(Ordering::SeqCst) + WINDOW as u64 {
             self.slot(number).store(number + 1, Ordering::SeqCst);
         } else {
@@ -53,7 +53,7 @@ impl Acknowledgements {
     fn advance(&self, dataset: &Dataset) {
         let mut limit = dataset.acknowledged.load(Ordering::SeqCst);
         while self.is_done(limit) {
-            // Another may have moved it meanwhile: go on from where it stands.
+            // If another thread has moved the limit meanwhile, continue from its new value.
             let moved = dataset.acknowledged.compare_exchange(limit, limit + 1, Ordering::SeqCst, Ordering::SeqCst);
             limit = moved.map_or_else(|stands| stands, |was| was + 1);
         }
@@ -69,8 +69,8 @@ impl Acknowledgements {
         let mut aside = self.aside.lock().unwrap_or_else(PoisonError::into_inner);
         let found = aside.remove(&number);
         if found {
-            // Into its slot, for another thread that looks before the limit has moved on. It is free: the limit is
-            // here.
+            // Mark the slot too, for another thread that checks this number before the limit has moved on. The slot is
+            // free, because the limit is `number`.
             self.slot(number).store(number + 1, Ordering::SeqCst);
             self.aside_len.fetch_sub(1, Ordering::SeqCst);
         }

@@ -14,18 +14,18 @@ pub fn find(name: &str) -> Option<&'static Definition> {
     all().find(|definition| definition.name == name)
 }
 
-/// The names that a name stands for, in the order in which they are to run.
+/// The workloads of a family name, in the order in which they are to run.
 pub fn expand(name: &str) -> Option<&'static [&'static str]> {
     families().find(|(family, _)| *family == name).map(|(_, members)| members)
 }
 
-/// Every name that stands for several, with what it stands for.
+/// Every family name with its workloads.
 pub fn families() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     [("db_bench", DB_BENCH), ("ycsb", YCSB), ("metadata", metadata::FAMILY)].into_iter()
 }
 
-/// First what begins with an empty database, the random fill last; then what reads it, what writes to it, and at the
-/// end what removes from it.
+/// First the workloads that begin with an empty database, the random fill last. Then those that read its data, those
+/// that write to it, and finally those that remove from it.
 const DB_BENCH: &[&str] = &[
     "fillseq",
     "fillsync",

@@ -1,4 +1,4 @@
-//! [`Load`]: every record of a dataset put once.
+//! [`Load`]: puts every record of a dataset once.
 
 use super::values::Values;
 use super::{Class, Client, Dataset, Outcome, Workload};
@@ -8,11 +8,11 @@ use crate::parameters::Parameters;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// Puts every record once.
+/// A workload that puts every record once.
 pub(super) struct Load<K> {
-    /// Its numbers are claimed one by one, so that each is written once, whatever thread comes first.
+    /// The threads claim its numbers one by one, so that each record is written once by any thread.
     dataset: Arc<Dataset>,
-    /// Writes the key of the record that comes in a place.
+    /// Writes the key of the record at a place.
     key: K,
     key_bytes: usize,
     values: Values,
@@ -21,7 +21,8 @@ pub(super) struct Load<K> {
 }
 
 impl<K: Fn(u64, &mut [u8]) + Sync> Load<K> {
-    /// Puts as many records as the dataset has, with keys of `key_bytes` that `key` writes for the places `0..records`.
+    /// A load of as many records as the dataset has, with keys of `key_bytes` that `key` writes for the places
+    /// `0..records`.
     ///
     /// # Errors
     /// `Usage` for parameters of values that make no sense.
@@ -44,7 +45,7 @@ impl<K: Fn(u64, &mut [u8]) + Sync> Workload for Load<K> {
     }
 }
 
-/// Puts the records that it gets first.
+/// The client of one thread: puts the records that it claims.
 struct Loader<'a, K> {
     load: &'a Load<K>,
     key: Vec<u8>,

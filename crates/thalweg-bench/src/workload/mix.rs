@@ -1,11 +1,11 @@
-//! [`Mix`]: which kind of operation next, by shares.
+//! [`Mix`]: draws the kind of the next operation, by shares.
 
 use super::Class;
 use crate::distribution::{Random, fraction};
 use crate::error::{Error, Result};
 use std::collections::BTreeMap;
 
-/// A kind of operation: its name in `Parameters::mix`, its class, and its share when the parameters are silent.
+/// A kind of operation: its name in `Parameters::mix`, its class, and its share if the parameters have no mix.
 pub(super) type Share = (&'static str, Class, f64);
 
 /// Classes and their shares.
@@ -16,8 +16,8 @@ pub(super) struct Mix {
 }
 
 impl Mix {
-    /// The shares of `mix`, or `own` if it is empty: a mix replaces all of them. `own` names every kind there is, those
-    /// that are not done by default with the share 0.
+    /// The shares of `mix`, or `own` if it is empty: a mix replaces all shares. `own` names every kind, with the share
+    /// 0 for those that are not done by default.
     ///
     /// # Errors
     /// `Usage` for a kind that `own` does not name, a negative share, and shares that add up to nothing.
@@ -29,7 +29,7 @@ impl Mix {
         let share = |name: &str, own: f64| if mix.is_empty() { own } else { mix.get(name).copied().unwrap_or(0.0) };
         let shares: Vec<(f64, Class)> = own.iter().map(|(name, class, own)| (share(name, *own), *class)).collect();
         let total: f64 = shares.iter().map(|(share, _)| share).sum();
-        // A sum that is not a number compares as false.
+        // A comparison with a NaN sum is false.
         let sensible = total > 0.0 && total.is_finite() && shares.iter().all(|(share, _)| *share >= 0.0);
         if !sensible {
             return Err(Error::Usage(format!("the mix of {workload} needs shares of 0 or more, and one above 0")));

@@ -1,13 +1,14 @@
 //! Workloads, and the clients that execute them.
 //!
-//! A [`Definition`] is a workload by name. Made for a [`Dataset`], it is a [`Workload`], which gives each thread a
-//! [`Client`]. A client *prepares* an operation (draws a key, fills a value: not timed) and then *executes* it (timed).
+//! A [`Definition`] is a workload by name. With parameters and a [`Dataset`] it makes a [`Workload`], which gives each
+//! thread a [`Client`]. A client *prepares* an operation (draws a key, fills a value: not timed) and then *executes* it
+//! (timed).
 //!
 //! - `catalogue`: all workloads, by name
-//! - `values`: values of any size that cost nothing to make
-//! - `touch`: reads every byte of a value
+//! - `values`: values of any size, made at no cost
+//! - `touch`: reads a byte of every cache line of a value
 //! - `mix`: the next kind of operation, by shares
-//! - `acknowledgements`: which inserts are done, with many threads
+//! - `acknowledgements`: the inserts that are done, with many threads
 //! - `load`: puts every record once, in random order
 //! - `numbered/`, `ycsb/`, `metadata/`, `retail/`, `prefix_dist`: the families of workloads
 
@@ -54,17 +55,17 @@ pub enum DatasetKind {
 pub struct Dataset {
     /// Its kind.
     pub kind: DatasetKind,
-    /// Records that a load writes, and that keys are drawn from.
+    /// Records that a load writes, and from which keys are drawn.
     pub records: u64,
     /// The number of the next record to be inserted.
     pub next: AtomicU64,
-    /// Records `0..acknowledged` are all written (an insert beyond a hole waits for the hole).
+    /// Records `0..acknowledged` are all written (an insert beyond a hole counts only when the hole is filled).
     pub acknowledged: AtomicU64,
 }
 
 impl Dataset {
-    /// Takes up to `count` numbers of records that nobody else inserts, and gives the first: a load's way to write each
-    /// record below `limit` once, whatever the threads. `None`: all are taken.
+    /// Claims up to `count` numbers of records for this thread, and returns the first. A load uses this to write each
+    /// record below `limit` once, with any number of threads. `None`: all are claimed.
     pub fn claim(&self, count: u64, limit: u64) -> Option<u64> {
         let beyond = |next: u64| (next < limit).then(|| next.saturating_add(count).min(limit));
         self.next.fetch_update(Ordering::SeqCst, Ordering::SeqCst, beyond).ok()
@@ -74,7 +75,7 @@ impl Dataset {
 /// Makes a workload for parameters and a dataset.
 ///
 /// # Errors
-/// `Usage` for parameters that make no sense with it.
+/// `Usage` for parameters that make no sense with the workload.
 pub type Make = fn(&Parameters, &Arc<Dataset>) -> Result<Box<dyn Workload>>;
 
 /// A workload by name.
@@ -83,17 +84,17 @@ pub struct Definition {
     pub name: &'static str,
     /// One line for `bench list`.
     pub about: &'static str,
-    /// Where it comes from: a paper's number, or a published specification.
+    /// The source of the workload: a paper's number, or a published specification.
     pub source: &'static str,
     /// The kind of data it runs on.
     pub dataset: DatasetKind,
-    /// The workload that loads such data; its own name: it begins with an empty database and needs none.
+    /// The name of the workload that loads such data. A load names itself: it begins with an empty database.
     pub load: &'static str,
     /// The values of parameters that are not given.
     pub defaults: Defaults,
-    /// A load writes the dataset's records divided by this: 1 means all of them.
+    /// A load writes the dataset's records divided by this number: 1 means all of them.
     pub share: u64,
-    /// Makes it.
+    /// Makes the workload.
     pub make: Make,
     /// The first keys of all partitions but the first, for a dataset of `records` records cut into `partitions`
     /// partitions of about equal size.
@@ -105,11 +106,12 @@ pub struct Definition {
 pub struct Defaults {
     /// Records of the load.
     pub records: u64,
-    /// Operations where no time ends it; `None`: as many as records.
+    /// Operations, if no time ends the workload; `None`: as many as records.
     pub operations: Option<u64>,
     /// Seconds; `None`: until the operations are done. Loads have none.
     pub seconds: Option<f64>,
-    /// The operations end it too where the time does not: after them there is nothing left that it is for.
+    /// Whether the operations end the workload even if its time has not passed: after them it has nothing left to work
+    /// on.
     pub bounded: bool,
     /// Bytes of a key.
     pub key_bytes: u32,
@@ -119,21 +121,22 @@ pub struct Defaults {
 
 /// A workload on a dataset, ready to run.
 pub trait Workload: Sync {
-    /// The client of thread `thread`. Those from `threads` on are background clients: see [`Workload::background`].
+    /// The client of thread `thread`. Threads from `threads` on have background clients: see [`Workload::background`].
     fn client(&self, thread: usize, threads: usize, seed: u64) -> Box<dyn Client + '_>;
 
-    /// How many operations one call of a client counts for: the entries of a batch, or of a stretch of `readseq`.
+    /// The number of operations that one call of a client counts for: the entries of a batch, or of a stretch of
+    /// `readseq`.
     fn operations_each(&self) -> u64 {
         1
     }
 
-    /// Whether a call may deliver what an earlier one began. Then no latency counts from the arrival of an operation,
+    /// Whether a call may return the result of an earlier one. Then no latency counts from the arrival of an operation,
     /// and there is no open loop.
     fn overlaps(&self) -> bool {
         false
     }
 
-    /// Background clients, which go on until the others are done (`readwhilewriting`'s writer).
+    /// The number of background clients, which run until the others are done (`readwhilewriting`'s writer).
     fn background(&self) -> usize {
         0
     }
@@ -149,7 +152,7 @@ pub trait Client: Send {
     /// Chooses the next operation and makes its keys and values. `None`: there is nothing more to do.
     fn prepare(&mut self) -> Option<Class>;
 
-    /// Carries out what was prepared.
+    /// Executes the prepared operation.
     fn execute(&mut self, session: &mut dyn Session) -> Result<Outcome>;
 }
 
@@ -191,7 +194,7 @@ impl Class {
         Class::Compact,
     ];
 
-    /// Whether it writes.
+    /// Whether the operation writes.
     pub fn writes(self) -> bool {
         !matches!(self, Class::Get | Class::Scan | Class::Query)
     }
@@ -200,12 +203,12 @@ impl Class {
 /// The outcome of an operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
-    /// Operations it counts for: 1, but the entries of a batch, or of a stretch of `readseq`.
+    /// The number of operations it counts for: 1, or the entries of a batch or of a stretch of `readseq`.
     pub operations: u64,
     /// Reads among them that found nothing.
     pub missing: u64,
     /// Bytes of keys and values given to the engine.
     pub written_bytes: u64,
-    /// Bytes of keys and values it gave.
+    /// Bytes of keys and values that the engine returned.
     pub read_bytes: u64,
 }

@@ -1,15 +1,15 @@
 //! `prefix-dist`: ZippyDB's mix at Meta, with keys in ranges of different heat (VLSM-E4).
 //!
-//! Cao et al., "Characterizing, Modeling, and Benchmarking RocksDB Key-Value Workloads at Facebook", FAST '20: its
-//! "Prefix_dist": ranges have their heat, and keys inside them. Its parameters are those of the paper's
-//! appendix for `db_bench --benchmarks=mixgraph`: 83 % gets, 14 % puts, 3 % seeks; keys of 48 bytes; heat of ranges and
-//! of keys in [`KeyRanges`]; sizes of values and lengths of scans in [`Pareto`], at most 1024 bytes and 10,000 entries
-//! (`mix_max_value_size`, `mix_max_scan_len`). Loaded values have 43 bytes, as `fillrandom` has them before this mix
-//! (`-value_size=43`).
+//! The workload is "Prefix_dist" of Cao et al., "Characterizing, Modeling, and Benchmarking RocksDB Key-Value Workloads
+//! at Facebook", FAST '20: key ranges differ in heat, and so do the keys inside them. Its parameters are those of the
+//! paper's appendix for `db_bench --benchmarks=mixgraph`: 83 % gets, 14 % puts, 3 % seeks; keys of 48 bytes; heat of
+//! ranges and of keys in [`KeyRanges`]; sizes of values and lengths of scans in [`Pareto`], at most 1024 bytes and
+//! 10,000 entries (`mix_max_value_size`, `mix_max_scan_len`). Loaded values have 43 bytes, as those of `fillrandom`
+//! before this mix (`-value_size=43`).
 //!
-//! It differs from `db_bench` in this: the load writes every key once (`fillrandom` leaves out more than a third of
-//! them); the draws for one operation are independent; the rate does not follow a sine: a rate is the open loop's.
-//! `value_bytes` other than 43 stretches all sizes alike.
+//! Differences from `db_bench`: the load writes every key once (`fillrandom` leaves out more than a third of them). The
+//! draws for one operation are independent. The rate does not follow a sine: a rate is the open loop's. A `value_bytes`
+//! other than 43 scales all sizes by the same factor.
 
 use super::load::Load;
 use super::mix::{Mix, Share};
@@ -71,7 +71,7 @@ fn splits(parameters: &Parameters, records: u64, partitions: u32) -> Vec<Vec<u8>
     splits.into_iter().map(key).collect()
 }
 
-/// The number, big-endian, and zeros (the digit) up to the key's length, as `db_bench` makes keys.
+/// Writes the number, big-endian, padded with zeros (the digit) up to the key's length, as `db_bench` makes keys.
 fn write_key(number: u64, key: &mut [u8]) {
     key[..8].copy_from_slice(&number.to_be_bytes());
     key[8..].fill(b'0');

@@ -1,14 +1,14 @@
-//! [`Values`]: values of any size that cost nothing to make.
+//! [`Values`]: values of any size, made at no cost.
 //!
-//! Slices of a pool of pseudo-random bytes, at an offset that moves on with each value: neighbours in time share no
-//! byte, and nothing is copied. What `db_bench` does, with its 1 MiB.
+//! A value is a slice of a pool of pseudo-random bytes, at an offset that moves on with each value. Consecutive values
+//! share no byte, and nothing is copied. `db_bench` does the same, with a pool of 1 MiB.
 
 use crate::distribution::random;
 use crate::error::{Error, Result};
 use rand_xoshiro::rand_core::RngCore;
 use std::sync::Arc;
 
-/// A prime next to 1 MiB: values of one size begin at every offset before one comes again.
+/// A prime near 1 MiB: values of one size begin at every offset before an offset repeats.
 const POOL_BYTES: usize = 1_048_573;
 /// Bytes of the units within which compressible bytes repeat, as in `db_bench`.
 const UNIT_BYTES: usize = 100;
@@ -22,7 +22,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// Values of at most `bytes_max`. `compressible` is the share of each that compression can take away: of each
+    /// Values of at most `bytes_max`. `compressible` is the share of each value that compression can remove: of each
     /// 100 bytes the first (1 - `compressible`) are random, and the rest repeats them.
     ///
     /// # Errors
@@ -43,7 +43,7 @@ impl Values {
         Ok(Values { pool: pool.into(), offset: 0, bytes: 0 })
     }
 
-    /// The values of one thread: another begins elsewhere in the pool.
+    /// Returns the values of one thread, which begin elsewhere in the pool than those of other threads.
     pub fn of_thread(&self, thread: usize) -> Values {
         // An odd number near the golden section of the pool: the threads' starts are far from each other.
         Values { pool: Arc::clone(&self.pool), offset: thread * 648_055 % POOL_BYTES, bytes: 0 }

@@ -1,4 +1,4 @@
-//! [`MemoryDisk`]: what is on it, what of that is durable, and how it dies.
+//! [`MemoryDisk`]: its contents, the durable part of them, and its death.
 
 use super::object::Object;
 use super::tables::{Change, Tables};
@@ -8,18 +8,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use thalweg_fs::{Error, Ino, Result};
 use thalweg_sim::Rng;
 
-/// The disk. Clones are the same one.
+/// The simulated disk. Clones share one disk.
 #[derive(Clone)]
 pub struct MemoryDisk {
     disk: Arc<Mutex<Disk>>,
-    /// Reads since the last one that let other threads run, and how many come between.
+    /// The number of reads so far, and the interval of reads after which other threads get to run (0: never).
     yields: Arc<(AtomicU64, AtomicU64)>,
 }
 
 /// How a life ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// The process dies; the kernel keeps what it was given.
+    /// The process dies; the kernel keeps the data that it received.
     Kill,
     /// The power fails.
     PowerCut,
@@ -28,24 +28,24 @@ pub enum End {
 pub(super) struct Disk {
     pub rng: Rng,
     pub tables: Tables,
-    /// The tables as they are durable, and the batches since.
+    /// The durable tables; `pending` has the batches committed since.
     pub durable: Tables,
     pub pending: VecDeque<Vec<Change>>,
     /// How many batches were committed, in all.
     pub committed: u64,
     pub objects: BTreeMap<Ino, Object>,
-    /// Objects whose removal is not durable, with what was.
+    /// Objects whose removal is not durable, with their durable bytes.
     pub removed: BTreeMap<Ino, Vec<u8>>,
-    /// Calls that change something, and the one at which the disk dies.
+    /// The number of calls that change something; `dies_at` is the one at which the disk dies.
     pub calls: u64,
     pub dies_at: Option<u64>,
     pub is_dead: bool,
-    /// The call that fails with an error of the disk, and whether one has.
+    /// The call that fails with an error of the disk; `has_failed`: whether a call has failed.
     pub fails_at: Option<u64>,
     pub has_failed: bool,
-    /// Whether rows take no batch any more, as one has failed.
+    /// Whether rows refuse every further batch, because one has failed.
     pub is_poisoned: bool,
-    /// The batch that has failed, if it is in the log nevertheless.
+    /// The failed batch, if it is in the log nevertheless.
     pub torn: Option<Vec<Change>>,
     /// Whether there is room only for removals.
     pub is_full: bool,
@@ -53,7 +53,7 @@ pub(super) struct Disk {
 }
 
 impl MemoryDisk {
-    /// An empty disk, whose cursors of names are few if `has_twins`.
+    /// An empty disk. With `has_twins`, names share a few cursors.
     pub fn new(seed: u64, has_twins: bool, clock: &Arc<crate::clock::VirtualClock>) -> Self {
         let disk = Disk {
             rng: Rng::new(seed),
@@ -80,7 +80,7 @@ impl MemoryDisk {
         self.disk.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets other threads run after one in `one_in` reads of rows, where a race would be.
+    /// Lets other threads run after one in `one_in` reads of rows, to provoke races.
     pub fn yield_after_reads(&self, one_in: u64) {
         self.yields.1.store(one_in, Ordering::Relaxed);
     }
@@ -92,13 +92,13 @@ impl MemoryDisk {
         }
     }
 
-    /// Lets the disk die at the `calls`th call from now.
+    /// Makes the disk die at the `calls`th call from now.
     pub fn die_in(&self, calls: u64) {
         let mut disk = self.disk();
         disk.dies_at = Some(disk.calls + calls);
     }
 
-    /// Lets the `calls`th call from now fail with an error of the disk.
+    /// Makes the `calls`th call from now fail with an error of the disk.
     pub fn fail_in(&self, calls: u64) {
         let mut disk = self.disk();
         disk.fails_at = Some(disk.calls + calls);
@@ -109,22 +109,22 @@ impl MemoryDisk {
         self.disk().has_failed
     }
 
-    /// Whether rows take no batch any more.
+    /// Whether rows refuse every further batch.
     pub fn is_poisoned(&self) -> bool {
         self.disk().is_poisoned
     }
 
-    /// Makes the disk full, or ends that. A full disk refuses everything but removals.
+    /// Makes the disk full, or no longer full. A full disk refuses everything but removals.
     pub fn set_full(&self, is_full: bool) {
         self.disk().is_full = is_full;
     }
 
-    /// Whether it has died.
+    /// Whether the disk has died.
     pub fn is_dead(&self) -> bool {
         self.disk().is_dead
     }
 
-    /// Ends a life, and leaves the disk as the next one finds it.
+    /// Ends a life: leaves on the disk what the next life finds.
     pub fn end(&self, how: End) {
         let mut disk = self.disk();
         let disk = &mut *disk;
@@ -160,7 +160,7 @@ impl MemoryDisk {
 }
 
 impl Disk {
-    /// Counts a call that changes something. Returns whether it still takes effect, and then fails.
+    /// Counts a call that changes something. Fails if the disk is dead; marks it dead at the call at which it dies.
     pub(super) fn begin(&mut self) -> Result<()> {
         if self.is_dead {
             return Err(dead());
@@ -181,7 +181,8 @@ impl Disk {
         strikes
     }
 
-    /// Runs a call that changes something, or lets it fail with an error of the disk, having had its effect or not.
+    /// Runs a call that changes something. If the call fails with an error of the disk, it may have had its effect or
+    /// not.
     pub(super) fn change<T>(&mut self, effect: impl FnOnce(&mut Disk) -> Result<T>) -> Result<T> {
         if !self.strikes() {
             return self.change_surely(effect);
@@ -193,7 +194,7 @@ impl Disk {
         Err(failed())
     }
 
-    /// Runs a call that changes something. The one at which the disk dies takes effect or not.
+    /// Runs a call that changes something. The call at which the disk dies may take effect or not.
     pub(super) fn change_surely<T>(&mut self, effect: impl FnOnce(&mut Disk) -> Result<T>) -> Result<T> {
         self.begin()?;
         if !self.is_dead {
@@ -222,7 +223,7 @@ impl Disk {
     }
 }
 
-/// The error of a call that the disk lets fail.
+/// The error of a failing call.
 pub(super) fn failed() -> Error {
     Error::posix(libc::EIO)
 }

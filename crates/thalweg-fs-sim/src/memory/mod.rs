@@ -1,12 +1,13 @@
 //! [`MemoryDisk`]: rows and objects in memory, with power cuts and deaths of the process.
 //!
-//! It keeps exactly what the traits of `thalweg-fs` promise and nothing more: batches are whole, and durable in their
-//! order; an object is durable when its sync has returned. A power cut leaves any number of the batches that were not
-//! durable, and of an object that was not synced any mixture of old and new pages, any length between, or no file. So
-//! what survives here survives on every store that keeps the promises, and a seed costs milliseconds.
+//! It keeps exactly the promises of the traits of `thalweg-fs` and nothing more: batches are atomic, and become durable
+//! in their order; an object is durable when its sync has returned. A power cut keeps any number of the first batches
+//! that were not durable. Of an unsynced object it leaves any mixture of old and new pages, any length between, or no
+//! file. So an invariant that holds here holds on every store that keeps the promises, and a seed costs milliseconds.
 //!
-//! A call may fail with an error of the disk. A batch that fails may be in the log, and no batch is taken after it. An
-//! object whose sync failed is not durable, though later syncs of it succeed. On a full disk only removals are taken.
+//! A call may fail with an error of the disk. A failed batch may be in the log, and every later batch is refused. An
+//! object whose sync failed is not durable, though later syncs of it succeed. On a full disk only removals are
+//! accepted.
 //!
 //! - `disk.rs`: [`MemoryDisk`].
 //! - `tables.rs`: the rows; `rows.rs`: [`MemoryRows`], a `MetaStore` on them.

@@ -12,11 +12,12 @@ pub(super) struct Object {
     pub live: Vec<u8>,
     /// The durable bytes; `None` while its name is not durable.
     pub durable: Option<Vec<u8>>,
-    /// Whether an earlier process gave it its name, which a sync of the object does not make durable then.
+    /// Whether an earlier process created the object. Then a sync of the object does not make its name durable.
     pub is_inherited: bool,
-    /// Whether a sync has failed: later ones succeed and make nothing durable, in this life, unless it is emptied.
+    /// Whether a sync has failed. Later syncs in this life succeed but make nothing durable, unless the object is
+    /// emptied.
     pub is_lost: bool,
-    /// Whether a sync of all has met an error of this object, which nobody was told of.
+    /// Whether a sync of all objects has met an error of this object that is not yet reported.
     pub has_error: bool,
     pub mtime: Time,
     pub ctime: Time,
@@ -27,14 +28,14 @@ impl Object {
         Object { live: bytes.clone(), durable: Some(bytes), ..Object::default() }
     }
 
-    /// Makes it durable, if its name is or can be.
+    /// Makes the object durable, if its name is durable or can be made so.
     pub(super) fn sync(&mut self) {
         if !self.is_lost && (!self.is_inherited || self.durable.is_some()) {
             self.durable = Some(self.live.clone());
         }
     }
 
-    /// The bytes that a power cut leaves of it.
+    /// Returns the bytes that a power cut leaves of the object.
     pub(super) fn after_power_cut(self, rng: &mut Rng) -> Option<Vec<u8>> {
         if self.durable.is_none() && rng.one_in(2) {
             return None;

@@ -1,4 +1,4 @@
-//! [`MemoryObjects`]: objects as byte vectors, with what of them is durable.
+//! [`MemoryObjects`]: objects as byte vectors, with their durable parts.
 
 use super::disk::{MemoryDisk, failed};
 use super::object::Object;
@@ -44,7 +44,7 @@ impl ObjectStore for MemoryObjects {
             let now = disk.clock.now();
             let object = disk.objects.entry(ino).or_default();
             object.live.clear();
-            // The pages that a failed sync has lost are none of the file's now.
+            // The pages that a failed sync lost do not belong to the emptied file.
             (object.is_inherited, object.is_lost) = (false, false);
             (object.mtime, object.ctime) = (now, now);
             Ok(())

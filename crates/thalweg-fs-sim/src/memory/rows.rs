@@ -63,7 +63,7 @@ impl RowReader for MemoryRows {
     }
 }
 
-/// The rows of one moment.
+/// A snapshot of the rows.
 struct MemorySnapshot(Tables);
 
 impl RowReader for MemorySnapshot {

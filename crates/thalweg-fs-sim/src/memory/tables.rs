@@ -25,7 +25,7 @@ impl Tables {
         Tables { names: BTreeMap::new(), spaces: Default::default(), has_twins }
     }
 
-    /// The place of a name in a listing, from 3 on. With twins there are five places.
+    /// The cursor of a name in a listing, from 3 on. With twins there are only five cursors.
     fn cursor(&self, name: &[u8]) -> u64 {
         let hash = name.iter().fold(17_u64, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
         3 + if self.has_twins { hash % 5 } else { hash >> 2 }

@@ -20,7 +20,7 @@ impl Model {
         Ok(&bytes[from..to])
     }
 
-    /// `pwrite`, or with no offset an append. Returns where.
+    /// `pwrite`, or an append if there is no offset. Returns the offset.
     pub fn write(&mut self, caller: &Caller<'_>, ino: Ino, offset: Option<u64>, bytes: &[u8]) -> Outcome<u64> {
         let offset = offset.unwrap_or(self.file(ino)?.stat.size);
         let end = offset.checked_add(bytes.len() as u64).filter(|&end| end <= i64::MAX as u64).ok_or(libc::EFBIG)?;
@@ -64,7 +64,7 @@ impl Model {
         Ok(())
     }
 
-    /// Whether `found` is a right answer of `SEEK_DATA` or `SEEK_HOLE`: what is hole is the volume's choice, as long as
+    /// Whether `found` is a right answer of `SEEK_DATA` or `SEEK_HOLE`. The volume chooses what is a hole, as long as
     /// holes have zeros and the end of a file is a hole.
     pub fn may_seek(&self, ino: Ino, offset: u64, is_hole: bool, found: Outcome<u64>) -> Result<(), String> {
         let inode = match self.file(ino) {

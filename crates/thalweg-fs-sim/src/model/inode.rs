@@ -34,7 +34,7 @@ impl Model {
         Ok(())
     }
 
-    /// Ends an open after which a file without a name could not be removed: that goes with the next mount.
+    /// Ends an open whose file without a name could not be removed: the next mount removes this file.
     pub fn end_open(&mut self, ino: Ino) {
         if let Some(usage) = self.uses.get_mut(&ino) {
             usage.opens = usage.opens.saturating_sub(1);
@@ -55,7 +55,7 @@ impl Model {
         self.drop_unused(ino);
     }
 
-    /// `chmod`, `chown`, `truncate`, `utimensat`: one of them in a call.
+    /// One of `chmod`, `chown`, `truncate`, `utimensat` in a call.
     pub fn change(&mut self, caller: &Caller<'_>, ino: Ino, change: &Change) -> Outcome<()> {
         let inode = self.used(ino)?;
         if change.size.is_some() {
@@ -220,18 +220,18 @@ impl Inode {
         Ok(())
     }
 
-    /// The bytes of a file were changed by a caller.
+    /// Records that a caller changed the bytes of the file.
     pub(super) fn written(&mut self, caller: &Caller<'_>, now: Time) {
         (self.stat.times[1], self.stat.times[2]) = (now, now);
         if caller.uid != 0 {
             self.take_set_id_bits(caller, self.stat.gid);
         }
-        // A change of bytes takes capabilities, whoever makes it (`cap_inode_need_killpriv`).
+        // A change of bytes removes capabilities, for any caller (`cap_inode_need_killpriv`).
         self.xattrs.remove(&b"security.capability"[..]);
     }
 
     /// # Errors
-    /// `EISDIR`, or `EINVAL` for what has no bytes.
+    /// `EISDIR`, or `EINVAL` for an inode without bytes.
     pub(super) fn check_file(&self) -> Outcome<()> {
         match self.stat.kind {
             Kind::File => Ok(()),

@@ -1,14 +1,14 @@
-//! [`Model`]: a plain POSIX file system in memory, written from what POSIX and Linux say, and not from the volume's
-//! code.
+//! [`Model`]: a plain POSIX file system in memory, written from the specifications of POSIX and Linux, and not from the
+//! volume's code.
 //!
 //! - `names.rs`: create, link, unlink, rmdir, lookup, paths.
 //! - `rename.rs`: rename and its kinds.
 //! - `inode.rs`: attributes, open and close, extended attributes.
 //! - `data.rs`: bytes.
 //!
-//! The order of errors is Linux's, with one exception: replacing a directory above by something else is what POSIX
-//! says, `EISDIR`. Of the volume's interface it takes this: a number that nobody refers to is `ESTALE`, and so is the
-//! use of the bytes of a file that is gone. A directory that is gone can be opened, and has nothing.
+//! The order of errors is Linux's, with one exception: the rename of a non-directory to a directory above it gives
+//! `EISDIR`, as POSIX says. From the volume's interface come two rules: a number without references is `ESTALE`, and so
+//! is the use of the bytes of a removed file. A removed directory can be opened, and is empty.
 
 mod data;
 mod inode;
@@ -27,11 +27,11 @@ pub type Outcome<T> = Result<T, i32>;
 pub struct Stat {
     /// The number of the inode.
     pub ino: Ino,
-    /// Its kind.
+    /// The kind of the inode.
     pub kind: Kind,
-    /// Its permission bits.
+    /// The permission bits.
     pub mode: u16,
-    /// How many names it has.
+    /// The number of names.
     pub nlink: u32,
     /// Its user.
     pub uid: u32,
@@ -50,9 +50,9 @@ pub struct Stat {
 pub enum Life {
     /// It has a name.
     Named,
-    /// It has none, and somebody has it open.
+    /// It has no name, and is open.
     Orphan,
-    /// It is gone; somebody may still know its number.
+    /// It is gone, but a caller may still know its number.
     Dead,
 }
 
@@ -61,11 +61,11 @@ pub enum Life {
 pub struct Inode {
     /// The answer of `stat`; the size of a directory is its number of entries.
     pub stat: Stat,
-    /// Whether it is there.
+    /// Whether the inode is named, an orphan or dead.
     pub life: Life,
     /// The bytes of a file.
     pub bytes: Rc<Vec<u8>>,
-    /// Whether the volume has its bytes in an object: its times are not compared then. Told by the test.
+    /// Whether the volume has the bytes in an object: then the times are not compared. The test sets this.
     pub is_object: bool,
     /// The target of a symbolic link.
     pub target: Vec<u8>,
@@ -94,7 +94,7 @@ pub struct Model {
 }
 
 impl Model {
-    /// An empty file system, whose root is root's.
+    /// An empty file system, whose root directory root owns.
     pub fn new(now: Time, mode: u16) -> Self {
         let stat = Stat {
             ino: ROOT,
@@ -111,7 +111,7 @@ impl Model {
         Model { inodes, uses: BTreeMap::from([(ROOT, Use { lookups: 1, opens: 0 })]), now }
     }
 
-    /// An inode that is there, or whose number is known.
+    /// The inode of a number that exists or is known.
     pub fn inode(&self, ino: Ino) -> Option<&Inode> {
         self.inodes.get(&ino).map(Rc::as_ref)
     }
@@ -146,10 +146,10 @@ impl Model {
         if inode.is_directory() { Ok(inode) } else { Err(libc::ENOTDIR) }
     }
 
-    /// An inode to be changed.
+    /// Returns an inode to change.
     ///
     /// # Panics
-    /// If it is not there.
+    /// If the inode does not exist.
     pub fn inode_mut(&mut self, ino: Ino) -> &mut Inode {
         Rc::make_mut(self.inodes.get_mut(&ino).unwrap_or_else(|| panic!("the model has no inode {ino}")))
     }
@@ -158,7 +158,7 @@ impl Model {
         self.uses.entry(ino).or_default().lookups += 1;
     }
 
-    /// Gives references back.
+    /// Releases references.
     pub fn forget(&mut self, ino: Ino, lookups: u64) {
         let Some(usage) = self.uses.get_mut(&ino) else { return };
         usage.lookups -= lookups;
@@ -174,13 +174,13 @@ impl Model {
         }
     }
 
-    /// The file system after a mount: nobody uses anything, and files without a name are gone.
+    /// The file system after a mount: no inode is in use, and files without a name are gone.
     pub fn remount(&mut self) {
         self.uses = BTreeMap::from([(ROOT, Use { lookups: 1, opens: 0 })]);
         self.inodes.retain(|_, inode| inode.life == Life::Named);
     }
 
-    /// A name fewer leads to an inode.
+    /// Removes one name of an inode.
     fn drop_name(&mut self, ino: Ino) {
         let (now, opens) = (self.now, self.opens(ino));
         let is_used = self.uses.contains_key(&ino);
@@ -200,7 +200,7 @@ impl Model {
         }
     }
 
-    /// Adds or removes an entry, with what follows for its directory.
+    /// Adds or removes an entry, with the consequences for its directory.
     fn set_entry(&mut self, directory: Ino, name: &[u8], ino: Option<Ino>) {
         let now = self.now;
         let kind_of = |model: &Self, ino: Option<Ino>| {
@@ -248,8 +248,8 @@ impl Inode {
         caller.uid == 0 || caller.uid == self.stat.uid
     }
 
-    /// Takes the bits that a write takes: set-user-ID, and set-group-ID where the group may execute, or the caller is
-    /// neither root nor of the group, which was `gid` before a change of the owner.
+    /// Clears the bits that a write clears: set-user-ID; and set-group-ID if the group may execute, or if the caller is
+    /// neither root nor in the group. `gid` is this group, as before a change of the owner.
     fn take_set_id_bits(&mut self, caller: &Caller<'_>, gid: u32) {
         self.stat.mode &= !0o4000;
         if self.stat.mode & 0o010 != 0 || caller.uid != 0 && !is_in_group(caller, gid) {
@@ -262,7 +262,7 @@ fn is_in_group(caller: &Caller<'_>, gid: u32) -> bool {
     caller.gid == gid || caller.groups.contains(&gid)
 }
 
-/// POSIX 4.5, file access permissions: the class of the caller decides, the first that fits.
+/// POSIX 4.5, file access permissions: the first class that fits the caller decides.
 fn may(caller: &Caller<'_>, stat: &Stat, access: u8) -> bool {
     if caller.uid == 0 {
         return access & 1 == 0 || stat.kind == Kind::Directory || stat.mode & 0o111 != 0;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use thalweg_fs::{Caller, EXECUTE, Ino, Kind, NewInode, ROOT, WRITE};
 
 /// # Errors
-/// What a name is refused with that no entry can have.
+/// The error of a name that no entry can have.
 pub(super) fn check_name(name: &[u8]) -> Outcome<()> {
     match name.len() {
         0 => Err(libc::ENOENT),
@@ -51,7 +51,7 @@ impl Model {
         }
     }
 
-    /// As [`Model::lookup`], of a number that may not be in use.
+    /// Like [`Model::lookup`], but refuses a `directory` that is not in use.
     pub fn lookup_used(&mut self, caller: &Caller<'_>, directory: Ino, name: &[u8]) -> Outcome<Ino> {
         self.used(directory)?;
         self.lookup(caller, directory, name)
@@ -90,7 +90,7 @@ impl Model {
             at = self.walk(caller, at, &inode.target, true, links)?;
         }
         if ends_in_slash {
-            // As if "." followed.
+            // A slash at the end means the same as "/.".
             at = self.step(caller, at, b".")?;
         }
         Ok(at)
@@ -181,7 +181,7 @@ impl Model {
     }
 
     /// # Errors
-    /// `EACCES`, and `EPERM` in a sticky directory for who owns neither.
+    /// `EACCES`; `EPERM` in a sticky directory for a caller who owns neither the directory nor the entry.
     pub(super) fn check_removal(&self, caller: &Caller<'_>, directory: Ino, victim: Ino) -> Outcome<()> {
         let directory = self.directory(directory)?;
         directory.allow(caller, WRITE | EXECUTE)?;
@@ -228,7 +228,7 @@ impl Model {
         Ok(())
     }
 
-    /// The names of a directory with the inodes, "." and ".." first. One that was removed has none.
+    /// The names of a directory with the inodes, "." and ".." first. A removed directory has none.
     pub fn list(&self, directory: Ino) -> Outcome<Vec<(Vec<u8>, Ino)>> {
         let inode = self.directory(directory)?;
         if inode.life == Life::Dead {
@@ -239,7 +239,7 @@ impl Model {
         Ok(all)
     }
 
-    /// Refers to an inode that a listing gave with its attributes.
+    /// Refers to an inode that a listing returned with its attributes.
     pub fn refer_listed(&mut self, ino: Ino) {
         self.refer(ino);
     }

@@ -62,7 +62,7 @@ impl Model {
         Ok(())
     }
 
-    /// Whether a directory is another, or above it.
+    /// Whether one directory is the other, or above it.
     fn is_at_or_above(&self, above: Ino, below: Ino) -> bool {
         let mut at = below;
         while at != above && at != ROOT {

@@ -12,9 +12,10 @@ use std::path::Path;
 const END: [u8; 17] = [0xff; 17];
 
 impl Volume {
-    /// Gives every row of a volume that is not open to `line`, as text: first the directories with their entries, in
-    /// the order of their numbers, then the other keyspaces in the order of their keys. Ends early when `line` says
-    /// `false`. A row that is damaged is a line, too. The size of an object is that of its file, which no row repeats.
+    /// Calls `line` with every row, as text, of a volume that is not open. The directories with their entries come
+    /// first, in the order of their numbers, then the other keyspaces in the order of their keys. Ends early when
+    /// `line` returns `false`. A damaged row is a line, too. The size of an object is that of its file, which no row
+    /// repeats.
     ///
     /// # Errors
     /// As for [`Volume::check_at`].
@@ -26,7 +27,7 @@ impl Volume {
     }
 }
 
-/// Returns whether there was a reader to the end.
+/// Calls `line` with every row. Returns `false` if `line` ended it early.
 fn dump(rows: &dyn RowReader, objects: &dyn ObjectStore, line: &mut dyn FnMut(String) -> bool) -> Result<bool> {
     for directory in rows.directories() {
         let directory = directory?;

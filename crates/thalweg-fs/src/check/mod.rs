@@ -1,8 +1,8 @@
-//! [`Volume::check`]: reads every row of a volume and compares what they say of each other.
+//! [`Volume::check`]: reads every row of a volume and compares the rows with each other.
 //!
 //! - `tree.rs`: directories and entries.
 //! - `rows.rs`: the other rows, and the comparison.
-//! - `seen.rs`: what is kept of an inode until then.
+//! - `seen.rs`: what a check keeps of an inode until the comparison.
 //! - `dump.rs`: [`Volume::dump_at`], every row as text.
 //!
 //! It reads a snapshot, so it may run while the volume is used. Memory: 41 bytes for each inode and 49 more for each
@@ -37,7 +37,7 @@ pub struct Finding {
     pub about: String,
     /// The fault.
     pub what: String,
-    /// Whether it is something that a power cut may leave of files that were never synced: no damage.
+    /// Whether a power cut may leave this of files that were never synced. It is then no damage.
     pub is_note: bool,
 }
 
@@ -126,7 +126,7 @@ impl Check<'_> {
         }
     }
 
-    /// Takes an error for a finding, unless the store itself failed.
+    /// Makes a finding of an error.
     pub(crate) fn fault(&mut self, about: impl Into<String>, error: &Error) {
         self.finding(about, error.to_string());
     }
@@ -171,7 +171,8 @@ impl Volume {
         objects: &dyn ObjectStore,
         tell: &mut dyn FnMut(CheckEvent),
     ) -> Result<CheckReport> {
-        // Before the snapshot: what is created after it may have an object that the snapshot does not know.
+        // Listed before the snapshot: a file that is created after it may have an object that the snapshot does not
+        // know.
         let object_files = objects.list()?;
         let snapshot = store.snapshot()?;
         let inodes_total = read_number(store, Totals::KEY).ok().flatten().unwrap_or(0);

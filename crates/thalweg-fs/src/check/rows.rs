@@ -1,4 +1,4 @@
-//! The rows beside the tree, and the comparison of all with all.
+//! The rows beside the tree, and the comparison of all rows.
 
 use super::Check;
 use super::seen::Seen;
@@ -108,7 +108,7 @@ impl Check<'_> {
             if !self.inodes.get(&ino).is_some_and(|seen| seen.has(IS_OBJECT)) {
                 self.finding(format!("object {ino}"), "its inode is not there, or has its bytes in rows");
             } else if objects.attributes(ino)?.is_none() && store.row(Space::Objects, &inode_key(ino))?.is_some() {
-                // Not one that was removed after the snapshot.
+                // The second look at the row excludes an object that was removed after the snapshot.
                 self.note(format!("object {ino}"), "its file is missing: it reads as an empty file");
             }
         }
@@ -131,7 +131,7 @@ impl Check<'_> {
         }
         for ino in object_files {
             let is_missing = |space| Ok::<_, Error>(store.row(space, &inode_key(*ino))?.is_none());
-            // A file that went, or was just promoted, has changed its rows since.
+            // A file that was removed or just promoted has changed its rows since the snapshot.
             let is_unknown = !known.contains(ino) && !owed.contains(ino) && objects.attributes(*ino)?.is_some();
             if is_unknown && is_missing(Space::Objects)? && is_missing(Space::Reclaim)? {
                 self.note(format!("object {ino}"), "a file that no row knows; the next mount removes it");

@@ -21,7 +21,7 @@ pub(super) struct Seen {
     pub has_rows: bool,
     /// Whether one of them is beyond its size.
     pub is_beyond: bool,
-    /// Whether a debt says that it goes.
+    /// Whether a debt says that the inode is to be removed.
     pub is_owed: bool,
 }
 
@@ -33,7 +33,7 @@ impl Seen {
         Seen { size, bytes_left, nlink, names, kind, flags, is_whole, has_rows, is_beyond, is_owed }
     }
 
-    /// Takes what its own row says.
+    /// Takes the facts of the inode's own row.
     pub fn take(&mut self, attributes: &Attributes) {
         (self.size, self.nlink, self.kind, self.flags) =
             (attributes.size, attributes.nlink, attributes.kind, attributes.flags);
@@ -65,7 +65,7 @@ pub(super) struct SeenDirectory {
     pub entries: u64,
     /// The entries that it has.
     pub entries_found: u64,
-    /// Those of directories.
+    /// The entries of directories that it has.
     pub directories_found: u64,
 }
 

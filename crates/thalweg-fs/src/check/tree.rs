@@ -49,7 +49,7 @@ impl Check<'_> {
             }
         }
         if entries > 0 {
-            // One without a row of its own is found in the comparison, too.
+            // A directory without a row of its own is found in the comparison, too.
             self.inodes.entry(directory).or_insert_with(|| Seen::pointed_at(Kind::Directory));
             let seen = self.directories.entry(directory).or_default();
             (seen.entries_found, seen.directories_found) = (entries, directories);

@@ -77,8 +77,9 @@ impl Volume {
         allocated.and(taken)
     }
 
-    /// The next byte from `offset` on that a row or the object has; with `is_hole`, that neither has. The end of a file
-    /// is a hole. Of a block of 4 KiB all bytes count as data if one is: programs look for no smaller holes.
+    /// Returns the next byte from `offset` on that a row or the object has; with `is_hole`, the next that neither has.
+    /// The end of a file is a hole. If one byte of a block of 4 KiB is data, all its bytes count as data: programs look
+    /// for no smaller holes.
     ///
     /// # Errors
     /// `ENXIO` if there is none; `EISDIR`, `EINVAL` for what is no file; `ESTALE`, `EIO`.

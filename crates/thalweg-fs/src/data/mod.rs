@@ -1,7 +1,7 @@
 //! The bytes of files: rows up to a size, objects beyond ([`Limits`](crate::Limits)).
 //!
 //! - `rows.rs`: [`RowChange`], and how the bytes of a file lie in rows.
-//! - `write.rs`, `read.rs`, `resize.rs`: what their names say.
+//! - `write.rs`, `read.rs`, `resize.rs`: writes, reads, and changes of the size.
 //! - `promote.rs`: from rows to an object.
 //! - `open.rs`: open, close, sync.
 //! - `allocate.rs`: `fallocate` and `SEEK_DATA`.
@@ -11,8 +11,8 @@
 //! do not overlap; what no row has is a hole. A write behind the last byte adds a row. A write over bytes that are
 //! there makes one row of all that the chunk has, and so does the 17th row of a chunk.
 //!
-//! **Promotion**, by lineage: the object is complete before the batch that removes the rows, and durable before it if
-//! any of the rows may be. So no power cut takes from a file what was durable.
+//! **Promotion**, by lineage: the object is complete before the batch that removes the rows. It is also durable before
+//! that batch if any of the rows may be durable. So no power cut takes durable bytes from a file.
 
 mod allocate;
 mod open;

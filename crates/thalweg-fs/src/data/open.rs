@@ -9,8 +9,8 @@ use crate::store::{Batch, Promise};
 use crate::volume::Volume;
 
 impl Volume {
-    /// Opens a file or a directory for `access` ([`READ`](crate::READ), [`WRITE`](crate::WRITE)): it stays while it is
-    /// open, also without a name. The open is a reference to the inode of its own; [`Volume::release`] ends it.
+    /// Opens a file or a directory for `access` ([`READ`](crate::READ), [`WRITE`](crate::WRITE)). The inode stays while
+    /// it is open, also without a name. The open is a reference of its own to the inode; [`Volume::release`] ends it.
     ///
     /// # Errors
     /// `EACCES`; `EISDIR` for a directory and writing; `ESTALE` for an inode that is gone.
@@ -25,14 +25,15 @@ impl Volume {
             return refuse(libc::ESTALE);
         }
         caller.check(&state.attributes, access)?;
-        // Not kept: the kernel is told nothing by an open, and the end of a share compares with what it was told.
+        // These attributes are not kept in the state: an open tells the kernel none, and the end of a share compares
+        // with those that the kernel was told.
         let attributes = self.attributes_of(&state)?;
         state.opens += 1;
         pin.keep();
         Ok(attributes)
     }
 
-    /// Ends an open. With the last one a file without a name goes.
+    /// Ends an open. The end of the last open removes a file without a name.
     ///
     /// # Errors
     /// `EIO`, `EROFS`: the open has ended; a file without a name goes with the next mount.
@@ -67,8 +68,8 @@ impl Volume {
         if planted(Bug::SyncDoesNotWait) { Ok(()) } else { self.store.promise()?.wait() }
     }
 
-    /// The first half of a sync: makes the object's bytes durable. This waits for the device; the rest need not, as the
-    /// promise that is returned tells when it is done.
+    /// Makes the object's bytes durable, which is the first half of a sync. This waits for the device. The second half
+    /// need not wait: the returned promise tells when it is done.
     ///
     /// # Errors
     /// `EIO`, `EROFS`.
@@ -89,7 +90,8 @@ impl Volume {
         self.sync_if_dirty(&pin)
     }
 
-    /// Before an object replaces another file: its bytes first, or a power cut could leave neither.
+    /// Syncs an object's bytes if they are dirty. Must precede the replacement of another file by the object, or a
+    /// power cut could leave neither.
     pub(crate) fn sync_if_dirty(&self, pin: &Pin<'_>) -> Result<()> {
         let state = pin.read();
         let (is_there, attributes) = (state.is_object() && !state.is_dead(), state.attributes);

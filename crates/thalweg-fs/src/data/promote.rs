@@ -16,11 +16,11 @@ impl Volume {
     /// a power cut takes the rows as well. A file that replaced another is synced, as the other's bytes are gone.
     ///
     /// Rows may become durable while their bytes are copied. A sync of this file that began before has left no
-    /// `first_write`. A sync of the volume looks for dirty objects once the log is durable: the object is listed as one
-    /// before this looks at the rows for the last time, so one of the two syncs it.
+    /// `first_write`. A sync of the volume looks for dirty objects once the log is durable. The object is listed as
+    /// dirty before this call looks at the rows for the last time, so this call or that sync syncs the object.
     pub(crate) fn promote(&self, state: &mut State) -> Result<()> {
         let ino = state.attributes.ino;
-        // Before the file is there, so that the search for objects without a row passes over it.
+        // Listed before the file is there, so that the search for objects without a row skips it.
         {
             let _searching = self.searching.lock().unwrap_or_else(PoisonError::into_inner);
             self.tasks().promoted.insert(ino);
@@ -30,8 +30,8 @@ impl Volume {
         if let Err(error) = &done {
             self.tasks().dirty.remove(&ino);
             state.is_dirty = false;
-            // A batch that failed may be in the log, and then the object is the file: unless it is known that it is
-            // not, the next mount finds out.
+            // A failed batch may be in the log, and the object then has the file's bytes. So the object is removed only
+            // if the batch is known not to be in the log. Otherwise the next mount finds out.
             let is_refused = !is_committing || error.errno() == libc::ENOSPC;
             if is_refused {
                 self.remove_promoted(ino);
@@ -41,8 +41,8 @@ impl Volume {
         done
     }
 
-    /// Removes the file of a promotion that has failed. No row knows it: a close makes the removal durable, and what
-    /// cannot be removed now is looked for.
+    /// Removes the file of a promotion that has failed. No row knows the file. A close makes the removal durable; if
+    /// the file cannot be removed now, the search for unknown objects removes it.
     fn remove_promoted(&self, ino: Ino) {
         let removed = self.objects.remove(ino);
         let mut tasks = self.tasks();
@@ -54,7 +54,8 @@ impl Volume {
         let (ino, size) = (state.attributes.ino, state.attributes.size);
         let first_write = state.first_write.clone();
         let is_durable = || size > 0 && first_write.as_ref().is_none_or(|first| first.is_durable());
-        // The file of a promotion that a power cut took back: its bytes must not come back with the next cut.
+        // A power cut may have undone a promotion and left its file. The bytes of that file must not come back with the
+        // next cut.
         let is_stale = self.objects.attributes(ino)?.is_some();
         self.objects.create(ino)?;
         let mut changes = Vec::new();
@@ -89,8 +90,8 @@ impl Volume {
         self.take_object_size(state)
     }
 
-    /// Whether a write of `ino` that ends at `end` would move bytes of it to an object, which copies them and may wait
-    /// for the device. An empty file becomes an object without that.
+    /// Whether a write of `ino` that ends at `end` would move the file's bytes to an object. That copies them and may
+    /// wait for the device. An empty file becomes an object without that.
     pub fn would_promote(&self, ino: Ino, end: u64) -> bool {
         let moves_bytes = |state: &State| state.attributes.size > 0 && self.must_promote(state, end);
         self.nodes.try_pin(ino).is_some_and(|pin| moves_bytes(&pin.read()))

@@ -58,7 +58,7 @@ impl Volume {
         Ok(Some(bytes))
     }
 
-    /// The row that has a whole small file, as most have: one lookup instead of a range.
+    /// Returns the row that holds the whole file, as for most small files: one lookup instead of a range.
     fn only_row(&self, state: &State) -> Result<Option<thalweg::Slice>> {
         let size = state.attributes.size;
         if size > CHUNK_BYTES || state.attributes.bytes != size {

@@ -8,7 +8,7 @@ use crate::row::Time;
 use crate::volume::Volume;
 
 impl Volume {
-    /// Sets the size of a file: of an object at once, else by the changes that are returned.
+    /// Sets the size of a file: of an object at once, of a file in rows by the returned changes.
     pub(crate) fn resize(&self, next: &mut State, size: u64, now: Time) -> Result<Vec<RowChange<'static>>> {
         if size > i64::MAX as u64 {
             return refuse(libc::EFBIG);
@@ -21,7 +21,7 @@ impl Volume {
             return Ok(Vec::new());
         }
         let before = std::mem::replace(&mut next.attributes.size, size);
-        // A file that a chunk ends with has no row in the chunk after it.
+        // A file that ends where a chunk ends has no row in the next chunk.
         next.tail_rows = None;
         if planted(Bug::TruncationLeavesRows) || size >= before || next.attributes.bytes == 0 {
             return Ok(Vec::new());

@@ -1,10 +1,10 @@
 //! Objects that somebody reads and writes without the volume, as the kernel does by FUSE passthrough.
 //!
 //! The volume does not see these writes. So from the first open for writing on, as long as the inode is in use:
-//! - size and times are those of the object's file, each time they are told ([`Volume::attributes_of`]);
-//! - the file is *watched*: each look for dirty objects compares what it says with what it said, and an object whose
-//!   file has changed is dirty. A file may be mapped, and written after its last close; but then the kernel refers to
-//!   the inode. So a file is watched until the inode is forgotten.
+//! - size and times are those of the object's file, each time they are asked for ([`Volume::attributes_of`]);
+//! - the file is *watched*: each look for dirty objects compares the file's attributes with those of the previous look,
+//!   and an object whose file has changed is dirty. A file may be mapped, and written after its last close; but then
+//!   the kernel refers to the inode. So a file is watched until the inode is forgotten.
 
 use crate::error::Result;
 use crate::node::{Pin, State};
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 /// After this many looks without a change, an object that nobody has open is looked at more rarely.
 const QUIET_LOOKS: u32 = 60;
-/// Every how many looks such an object is looked at.
+/// Such an object is looked at once in this many looks.
 const RARELY: u64 = 60;
 /// Milliseconds after a change in which a second change may leave the file's time as it is.
 const SAME_TIME_MS: i64 = 2000;
@@ -27,8 +27,8 @@ const SAME_TIME_MS: i64 = 2000;
 pub struct SharedObject {
     /// Its file.
     pub file: Arc<File>,
-    /// The row that leads to it, if a power cut may still take it. Until it is durable, no sync of the file promises
-    /// anything.
+    /// The promise of the row that leads to the object, if a power cut may still take that row. Until the row is
+    /// durable, no sync of the file promises anything.
     pub row: Option<Box<dyn Promise>>,
 }
 
@@ -82,7 +82,7 @@ impl Volume {
         std::mem::take(&mut self.tasks().changed)
     }
 
-    /// The row of an object, if it is of this mount and a power cut may take it.
+    /// The promise of the row of an object, if the row is of this mount and a power cut may take it.
     fn pending_row(&self, state: &mut State) -> Result<Option<Box<dyn Promise>>> {
         if state.attributes.epoch != self.epoch {
             return Ok(None);
@@ -112,8 +112,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Looks at the files of shared objects, and lists those that have changed as dirty. One that cannot be looked at
-    /// holds no other up; the first error is returned.
+    /// Looks at the files of shared objects, and lists those that have changed as dirty. A file that cannot be looked
+    /// at does not hold up the others; the first error is returned.
     pub(crate) fn look_at_shared(&self, looks: Looks) -> Result<()> {
         let watched: Vec<(Ino, Watched)> = {
             let mut tasks = self.tasks();
@@ -124,7 +124,7 @@ impl Volume {
         };
         let mut looked = Ok(());
         for (ino, before) in watched {
-            // Before the look: nobody can write once the inode is forgotten.
+            // Read before the look: nobody can write once the inode is forgotten.
             let is_in_use = self.nodes.try_pin(ino).is_some();
             let object = match self.objects.attributes(ino) {
                 Ok(object) => object,
@@ -140,7 +140,7 @@ impl Volume {
                 tasks.changed.insert(ino);
             }
             let Some(watched) = tasks.shared.get_mut(&ino) else { continue };
-            // One that was opened during the look may be mapped, and is in use again.
+            // An object that was opened during the look may be mapped, and is in use again.
             let is_as_before = watched.shares == before.shares;
             if is_as_before && (object.is_none() || !is_in_use && watched.writers == 0) {
                 tasks.shared.remove(&ino);

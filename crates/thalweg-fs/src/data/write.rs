@@ -15,7 +15,8 @@ use std::sync::Arc;
 const ROWS_PER_CHUNK_MAX: u16 = 16;
 
 impl Volume {
-    /// Writes `bytes` at `offset`. A caller that is not root takes set-user-ID and set-group-ID from the file.
+    /// Writes `bytes` at `offset`. A write of a caller that is not root removes set-user-ID and set-group-ID from the
+    /// file.
     ///
     /// # Errors
     /// `EFBIG` beyond 2⁶³ − 1 bytes; `EISDIR`, `EINVAL` for what is no file; `ENOSPC`, `EROFS`, `EIO`, `ESTALE`. Then

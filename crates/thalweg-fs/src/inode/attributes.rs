@@ -21,8 +21,9 @@ pub enum SetTime {
     To(Time),
 }
 
-/// A change of an inode's attributes. The empty change (`Change::default()`) takes its privileges from a file: the bits
-/// set-user-ID and set-group-ID, and its capabilities. That is what the kernel asks for before somebody writes to it.
+/// A change of an inode's attributes. The empty change (`Change::default()`) removes a file's privileges: the bits
+/// set-user-ID and set-group-ID, and its capabilities. The kernel asks for the empty change before somebody writes to
+/// the file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Change {
     /// Permission bits.
@@ -114,13 +115,13 @@ impl Volume {
             && !state.is_dead()
         {
             self.with_file(&state.attributes, || self.objects.set_mtime(ino, mtime.at(now)))?;
-            // The file's own time of this, which is not exactly the volume's.
+            // Takes the file's own time of this change, which is not exactly the volume's.
             self.take_object_size(&mut state)?;
         }
         Ok(state.attributes)
     }
 
-    /// Takes set-user-ID, set-group-ID and capabilities from a file that has, or had before this change, the group
+    /// Removes set-user-ID, set-group-ID and capabilities from a file that has, or had before this change, the group
     /// `gid`.
     pub(crate) fn take_privileges(
         &self,
@@ -134,7 +135,7 @@ impl Volume {
         self.take_capabilities(next, batch)
     }
 
-    /// Takes the capabilities of a file whose bytes change, whoever changes them: so does `cap_inode_need_killpriv`.
+    /// Removes the capabilities of a file whose bytes change, for every caller, as `cap_inode_need_killpriv` does.
     pub(crate) fn take_capabilities(&self, next: &State, batch: &mut Batch<'_>) -> Result<()> {
         let attributes = &next.attributes;
         if attributes.kind != Kind::Directory && attributes.has(HAS_XATTRS) {
@@ -176,7 +177,7 @@ impl Change {
             caller.check(attributes, WRITE)?;
         }
         let times = [self.atime, self.mtime];
-        // One of them alone, even now, is for the owner (utimensat(2)).
+        // Only the owner may set one of the two times alone, even to the current time (utimensat(2)).
         let is_now = times.into_iter().all(|time| time == Some(SetTime::Now));
         if times.iter().any(Option::is_some) && caller.check_owner(attributes).is_err() {
             return if is_now { caller.check(attributes, WRITE) } else { refuse(libc::EPERM) };
@@ -184,7 +185,7 @@ impl Change {
         Ok(())
     }
 
-    /// Everything but the size, which also changes rows.
+    /// Applies everything but the size, which also changes rows.
     fn apply(&self, caller: &Caller<'_>, attributes: &mut Attributes, now: Time) {
         attributes.ctime = now;
         if let Some(uid) = self.uid {
@@ -207,7 +208,8 @@ impl Change {
         }
     }
 
-    /// Every change of owner takes them, and every truncation by somebody else than root, also to the same size.
+    /// Whether the change takes set-user-ID, set-group-ID and capabilities from the file. The empty change does, a
+    /// change of owner that sets no mode, and a truncation by another user than root, also to the same size.
     fn takes_privileges(&self, caller: &Caller<'_>) -> bool {
         let changes_owner = self.uid.is_some() || self.gid.is_some();
         changes_owner && self.mode.is_none() || self.size.is_some() && !caller.is_root() || *self == Change::default()

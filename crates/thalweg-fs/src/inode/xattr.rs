@@ -163,8 +163,9 @@ fn check_name(name: &[u8]) -> Result<()> {
     }
 }
 
-/// As the kernel does it: "trusted." for root alone, "user." on files and directories for who may read or write them,
-/// in a sticky directory for its owner, "security." for everybody to read and for root to write.
+/// Checks access as the kernel does. Names in "trusted." are for root alone. Names in "user." are on files and
+/// directories, for callers that may read or write them; in a sticky directory only the owner may write them. Names in
+/// "security." are for everybody to read and for root to write.
 fn check_access(caller: &Caller<'_>, attributes: &Attributes, name: &[u8], access: u8) -> Result<()> {
     if caller.is_checked {
         return Ok(());

@@ -131,7 +131,7 @@ impl Volume {
         Ok(attributes)
     }
 
-    /// Checks that a caller may create an entry, and that there is none of the name.
+    /// Checks that a caller may create an entry, and that the name is free.
     fn check_free(&self, caller: &Caller<'_>, parent: &State, directory: Ino, name: &[u8]) -> Result<()> {
         check_name(name)?;
         caller.check(&parent.attributes, EXECUTE)?;
@@ -155,7 +155,7 @@ impl NewInode<'_> {
         }
     }
 
-    /// The inode as it is when it was created in a directory.
+    /// The state of the inode after its creation in a directory.
     fn state(
         &self,
         ino: Ino,

@@ -28,10 +28,10 @@ pub struct Entry {
 
 impl Volume {
     /// Lists a directory from `offset` on: 0, or [`Entry::offset`] of an entry. Returns at most `entries_max` entries,
-    /// more only where names have one offset; at the end of the directory, none. With `with_attributes` the caller
+    /// or more if several names have one offset; at the end of the directory, none. With `with_attributes` the caller
     /// refers to each inode whose attributes it gets.
     ///
-    /// An entry whose inode cannot be read is listed without attributes: whoever asks for it meets the fault.
+    /// An entry whose inode cannot be read is listed without attributes: a caller that asks for it meets the fault.
     ///
     /// An entry that is there from the beginning of a listing to its end is listed once, whatever happens to others.
     /// Two names whose hashes are equal (once in 2⁶³ pairs) have one offset: a listing that goes on between them
@@ -58,7 +58,8 @@ impl Volume {
             }
             self.list_rows(directory, offset, entries_max, &mut entries, with_attributes.then_some(&mut pins))?;
         }
-        // After the directory's lock: the locks of directories are taken by number, not from above.
+        // Attributes are read after the directory's lock is released: locks of directories are taken by number, not
+        // from above.
         for (entry, pin) in entries.iter_mut().zip(&pins) {
             if let Some(pin) = pin {
                 entry.attributes = self.pinned_attributes(pin).ok();
@@ -76,12 +77,12 @@ impl Volume {
         entries: &mut Vec<Entry>,
         mut pins: Option<&mut Vec<Option<Pin<'v>>>>,
     ) -> Result<()> {
-        // Of the entries with the current cursor: the offset before them, and where they begin in `entries`.
+        // The offset before the entries with the current cursor, and the index of their first one in `entries`.
         let (mut before, mut group, mut cursor) = (offset.max(DOT_DOT), entries.len(), None);
         loop {
             let seen = self.nodes.removals();
             let mut is_entered = true;
-            // One more: that of the next cursor.
+            // One entry more than wanted: that of the next cursor.
             for listed in self.store.list(directory, before, entries_max.saturating_add(1)) {
                 let listed = listed?;
                 if *listed.name == *DirectoryRow::NAME {

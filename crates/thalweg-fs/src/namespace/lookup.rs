@@ -42,7 +42,7 @@ impl Volume {
         if name == b"." { self.directory(directory.ino()) } else { self.parent(directory) }
     }
 
-    /// The directory above another. Both may go while it is looked for.
+    /// The directory above another. Both may be removed during the search.
     fn parent(&self, directory: &Pin<'_>) -> Result<Pin<'_>> {
         let above = || match directory.read().place {
             Place::Directory { parent, .. } => Ok(parent),
@@ -81,7 +81,7 @@ impl Volume {
         Ok(attributes)
     }
 
-    /// As [`Volume::resolve`], but a symbolic link at the end of the path is itself what is found.
+    /// As [`Volume::resolve`], but does not follow a symbolic link at the end of the path.
     ///
     /// # Errors
     /// As for [`Volume::resolve`].
@@ -126,9 +126,10 @@ impl Volume {
         Ok(at)
     }
 
-    /// Goes from the root through directories by their numbers, as far as names are entries of directories and not the
-    /// last: that reads half of what [`Volume::step`] reads, which also asks each directory's own row who may search
-    /// it. Takes the names that it went through; `None`: none, because the directory has just been removed.
+    /// Walks from the root through directories by their numbers, as long as the next name is an entry of a directory
+    /// and not the last name. That reads half of what [`Volume::step`] reads, because `step` also reads each
+    /// directory's own row, for who may search it. Takes the names of the walk from `names`. `None`, with no name
+    /// taken: the directory has just been removed.
     ///
     /// No directory is locked. A directory that moves meanwhile is found where it was or where it is.
     fn descend(&self, names: &mut Vec<Cow<'_, [u8]>>) -> Option<Pin<'_>> {
@@ -137,7 +138,7 @@ impl Volume {
             let is_entry = !matches!(&**name, b"." | b"..") && check_name(name).is_ok();
             match is_entry.then(|| self.entry_row(at, name)) {
                 Some(Ok(Some(EntryRow::Pointer(ino, Kind::Directory)))) => at = ino,
-                // The walk goes on here, and finds what is wrong.
+                // The caller's walk goes on here, and finds what is wrong.
                 _ => break,
             }
             left -= 1;

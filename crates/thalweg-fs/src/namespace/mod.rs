@@ -47,8 +47,8 @@ fn check_name(name: &[u8]) -> Result<()> {
 }
 
 impl State {
-    /// Returns the directory as it is after its entries changed, by numbers that may be negative: of entries, and of
-    /// directories among them.
+    /// Returns the state of the directory after a change of its entries: by `entries_changed` entries, of which
+    /// `directories_changed` are directories. Both may be negative.
     fn with_entries(&self, entries_changed: i64, directories_changed: i32, now: Time) -> State {
         let mut next = self.clone();
         if let Place::Directory { entries, .. } = &mut next.place {

@@ -10,8 +10,8 @@ use crate::store::{Batch, Space};
 use crate::volume::Volume;
 
 impl Volume {
-    /// Removes the entry `name` of a directory, which is not a directory itself. The file goes with its last name once
-    /// nobody has it open.
+    /// Removes the entry `name` of a directory, which must not be a directory itself. The file is removed with its last
+    /// name, once nobody has it open.
     ///
     /// # Errors
     /// `ENOENT`, `EISDIR`, `ENOTDIR`, `EACCES`, `EPERM` in a sticky directory, `EROFS`, `EIO`.
@@ -28,7 +28,7 @@ impl Volume {
         caller.check(&parent_state.attributes, crate::caller::EXECUTE)?;
         let file = self.find(directory, name)?;
         if file.is_directory() {
-            // Only when the caller may remove at all, as the system call checks that first.
+            // `EISDIR` only if the caller may remove at all, as the system call checks that first.
             drop(parent_state);
             let locked = Locked::new(&[&parent, &file]);
             caller.check_removal(&locked.get(directory).attributes, &locked.get(file.ino()).attributes)?;
@@ -55,7 +55,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Removes the entry `name` of a directory, which is an empty directory itself.
+    /// Removes the entry `name` of a directory, which must be an empty directory itself.
     ///
     /// # Errors
     /// `ENOENT`, `ENOTDIR`, `ENOTEMPTY`, `EINVAL` for ".", `EACCES`, `EPERM` in a sticky directory, `EROFS`, `EIO`.
@@ -100,8 +100,8 @@ impl Volume {
         }
     }
 
-    /// Takes one name from a file. With the last one its rows go, or it becomes an orphan if it is open. The entry
-    /// itself and the row that is left are the caller's to write.
+    /// Removes one name of a file. With the last name the file's rows are removed, or the file becomes an orphan if it
+    /// is open. The caller writes the entry itself and the row that is left.
     pub(super) fn drop_name(&self, file: &mut State, now: Time, batch: &mut Batch<'_>) -> Result<()> {
         file.attributes.ctime = now;
         file.attributes.nlink = file.attributes.nlink.saturating_sub(1);
@@ -143,7 +143,7 @@ impl Volume {
         self.remove_xattrs(file, batch)
     }
 
-    /// Removes every row of an empty directory; the entry is the caller's.
+    /// Removes every row of an empty directory; the caller removes its entry.
     pub(super) fn drop_directory(&self, directory: &mut State, now: Time, batch: &mut Batch<'_>) -> Result<()> {
         batch.remove_entry(directory.attributes.ino, DirectoryRow::NAME);
         self.remove_xattrs(directory, batch)?;
@@ -162,7 +162,7 @@ impl Volume {
         Ok(())
     }
 
-    /// After the batch of a name that went: what follows in memory.
+    /// Updates the memory after the batch that removed a name.
     pub(crate) fn note_dropped(&self, file: &State) {
         if file.is_dead() && file.is_object() {
             let mut tasks = self.tasks();

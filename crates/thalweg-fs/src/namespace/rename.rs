@@ -152,7 +152,7 @@ impl Volume {
                 Some(pin) => pin.read().place.clone(),
                 None => match self.directory_state(at) {
                     Ok(state) => state.place,
-                    // A directory goes only after all below it.
+                    // A directory is removed only after all below it.
                     Err(_) if self.is_gone(below) => return refuse(libc::ENOENT),
                     Err(error) => return Err(error),
                 },
@@ -180,7 +180,7 @@ impl Volume {
         let mut next = locked.get(moved.ino()).clone();
         next.move_to(to, now);
         if there.is_some() {
-            // What the other file had is gone with this batch: no promotion may skip its sync.
+            // The bytes of the replaced file are gone with this batch: no promotion may skip its sync.
             next.first_write = None;
         }
         let mut gone = there.map(|there| locked.get(there.ino()).clone());
@@ -286,14 +286,14 @@ fn check(
     if replaced.entries() == 0 { Ok(()) } else { refuse(libc::ENOTEMPTY) }
 }
 
-/// A directory that gets another parent is written, so its caller must be allowed to.
+/// Checks whether the caller may write a moved directory: with another parent, the directory itself is written.
 fn check_parent(caller: &Caller<'_>, moved: &State, from: Spot<'_>, to: Spot<'_>) -> Result<()> {
     let is_written = moved.attributes.is_directory() && from.directory != to.directory;
     if is_written { caller.check(&moved.attributes, WRITE) } else { Ok(()) }
 }
 
 impl State {
-    /// An inode as it is at another place.
+    /// Moves the state of an inode to another place.
     fn move_to(&mut self, to: Spot<'_>, now: Time) {
         self.attributes.ctime = now;
         match &mut self.place {

@@ -30,14 +30,14 @@ pub(crate) struct State {
     pub tail_rows: Option<u16>,
     /// The bytes of rows that were written again because a part of them was overwritten.
     pub rewritten_bytes: u32,
-    /// The write that stored the file's first bytes, if that was since it is in use.
+    /// The promise of the write that stored the file's first bytes, if the inode has been in use since then.
     pub first_write: Option<Arc<dyn Promise>>,
     /// Whether the object was written since it was last synced.
     pub is_dirty: bool,
     /// Whether somebody may write to the object's file without the volume, so that only the file knows its size and
-    /// times. It stays so while the inode is in use: a file that is mapped is written after its last close.
+    /// times. This stays `true` while the inode is in use, because a mapped file may be written after its last close.
     pub is_shared: bool,
-    /// The batch that made an object of the file, if that was since it is in use.
+    /// The promise of the batch that made an object of the file, if the inode has been in use since then.
     pub promoted: Option<Arc<dyn Promise>>,
 }
 
@@ -75,7 +75,7 @@ impl State {
         self.attributes.has(IS_ORPHAN)
     }
 
-    /// The entries of a directory; none of anything else.
+    /// The number of entries of a directory; 0 for anything else.
     pub(crate) fn entries(&self) -> u64 {
         if let Place::Directory { entries, .. } = self.place { entries } else { 0 }
     }

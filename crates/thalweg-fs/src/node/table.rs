@@ -3,10 +3,10 @@
 //! An inode is in the table while somebody refers to it: a caller that looked it up, an open, or an operation
 //! ([`Pin`]). There is one node for an inode at any time, so its lock is *the* lock.
 //!
-//! **Entering.** Who finds an inode's row and no node for it enters one with what the row says. Between the read and
-//! the entry another thread might have entered a node, changed the row, and dropped the node. So the table counts
-//! removals: the reader takes the counts before it reads ([`NodeTable::removals`]), and enters only if the count of the
-//! inode's shard is the same. Otherwise it reads again.
+//! **Entering.** A thread that finds an inode's row, and no node for the inode, enters one with the content of the row.
+//! Between the read and the entry another thread might have entered a node, changed the row, and dropped the node. So
+//! the table counts removals: the reader takes the counts before it reads ([`NodeTable::removals`]), and enters only if
+//! the count of the inode's shard is the same. Otherwise it reads again.
 //!
 //! Locks: each shard's, for a few instructions; no other lock is taken under it.
 
@@ -64,7 +64,7 @@ impl NodeTable {
         self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()
     }
 
-    /// The counts to enter a node with: taken before its row is read.
+    /// The counts for [`NodeTable::enter`], to be taken before the row is read.
     pub(crate) fn removals(&self) -> Removals {
         std::array::from_fn(|shard| self.removals[shard].load(Ordering::Acquire))
     }

@@ -21,7 +21,7 @@ const OPEN_MAX: usize = 512;
 /// Objects as files below a folder.
 pub struct FolderObjects {
     folder: PathBuf,
-    /// The folder, open from the beginning: a `syncfs` reports the errors of the file system since its file was opened.
+    /// The folder, open from the beginning: `syncfs` reports the errors of the file system since this file was opened.
     opened: File,
     handles: Mutex<Handles>,
 }
@@ -68,7 +68,7 @@ impl FolderObjects {
         if let Some(first) = handles.used(ino) {
             return Ok(first);
         }
-        // One that was removed meanwhile would keep its bytes on the disk while it is here.
+        // A handle of an object that was removed meanwhile would keep the object's bytes on the disk.
         if file.metadata()?.nlink() > 0 {
             handles.insert(ino, Arc::clone(&file));
         }
@@ -163,7 +163,7 @@ impl ObjectStore for FolderObjects {
             match rustix::io::preadv2(&*file, rest, offset + read as u64, ReadWriteFlags::NOWAIT) {
                 Ok(0) => break,
                 Ok(more) => read += more,
-                // Where the file system has no such reads, no read is known not to wait.
+                // Where the file system has no such reads, any read may wait.
                 Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::INTR) => return Ok(None),
                 Err(error) => return Err(self.explained(ino, &error.into())),
             }
@@ -225,7 +225,7 @@ impl ObjectStore for FolderObjects {
 
     fn sync(&self, ino: Ino) -> Result<()> {
         self.open(ino)?.sync_data().map_err(|error| self.explained(ino, &error))?;
-        // Off the list only when it is durable, so that the next sync tries again after a failure.
+        // The name leaves the list only when it is durable, so that the next sync tries again after a failure.
         let is_unnamed = self.handles().unnamed.contains_key(&ino);
         if is_unnamed {
             let path = self.path(ino);
@@ -236,7 +236,7 @@ impl ObjectStore for FolderObjects {
     }
 
     fn sync_all(&self) -> Result<()> {
-        // They stay on the list meanwhile: a sync of one of them must not trust a call that has not returned.
+        // The names stay on the list meanwhile: a sync of one of them must not trust a call that has not returned.
         let before = self.handles().next_use;
         rustix::fs::syncfs(&self.opened)?;
         self.handles().unnamed.retain(|_, created| *created >= before);

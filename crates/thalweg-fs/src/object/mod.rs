@@ -38,7 +38,7 @@ pub struct Room {
     pub available_bytes: u64,
 }
 
-/// Where objects are. Calls for one object come one at a time, but reads, and [`ObjectStore::sync`].
+/// A store of objects. Calls for one object come one at a time, except reads and [`ObjectStore::sync`].
 pub trait ObjectStore: Send + Sync {
     /// Creates the file of an object, empty; one that is there is emptied.
     ///

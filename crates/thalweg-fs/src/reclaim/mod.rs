@@ -1,16 +1,16 @@
-//! Background work: [`Volume::work`] and [`Volume::recount`]. A volume starts no thread; whoever has it calls these.
+//! Background work: [`Volume::work`] and [`Volume::recount`]. A volume starts no thread; its owner calls these.
 //!
 //! - Objects that were written are synced, within a second of being written if `work` is called that often; many of
 //!   them by one sync of the file system that they are on.
-//! - The file of an object without a name goes, in steps, once no power cut can bring the name back: before, the name
-//!   would lead to an empty file.
-//! - Orphans of an earlier mount go: files that were open when their last name went.
-//! - After a volume was left without a close: object files that no row knows go. A promotion that a crash cut short
-//!   leaves one.
+//! - The file of an object without a name is removed, in steps, once no power cut can bring the name back. After an
+//!   earlier removal the name could lead to an empty file.
+//! - Orphans of an earlier mount are removed: files that were open when they lost their last name.
+//! - After a volume was left without a close, object files that no row knows are removed. A promotion that a crash cut
+//!   short leaves such a file.
 //!
 //! `left.rs`: [`Reclaimable`], what is left to remove. `recount.rs`: [`Volume::recount`], how many inodes there are.
 //!
-//! On a full disk the space of files that are gone is there at once: [`Volume::make_room`].
+//! On a full disk, [`Volume::make_room`] frees the space of removed files at once.
 //!
 //! Locks: `syncing`, over the syncs of all dirty objects; that of an object in `object_syncs`, over its sync;
 //! `removing`, over the removal of objects without a name; an inode's, one at a time, never over a sync; `searching`,
@@ -81,7 +81,7 @@ impl Volume {
     /// `EIO`, `EROFS`, `ENOSPC`: what could not be done is tried again by a later call. The text has the errors of all
     /// parts of the work, the number is that of the first.
     pub fn work(&self) -> Result<Work> {
-        // What cannot be done holds nothing else up.
+        // A part that fails does not hold up the others.
         let mut work = Work::default();
         let synced = self.sync_objects(Looks::Recent);
         let paid = self.pay_debts(&mut work);
@@ -105,8 +105,9 @@ impl Volume {
         Ok(removed)
     }
 
-    /// Syncs the objects that were written before this call, by this mount or one that was killed. Returns how many of
-    /// this one. What is written meanwhile is left to the next call: somebody may write to an object without a pause.
+    /// Syncs the objects that were written before this call, by this mount or by one that was killed. Returns the
+    /// number of objects of this mount. Later writes are left to the next call: somebody may write to an object without
+    /// a pause.
     pub(crate) fn sync_objects(&self, looks: Looks) -> Result<u64> {
         let _syncing = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.sync_inherited()?;
@@ -130,8 +131,8 @@ impl Volume {
         lost.or(failure).map_or(Ok(synced), Err)
     }
 
-    /// Syncs many objects that were listed as dirty by one call. Returns `false` if it failed: the error may be of
-    /// another's file, and each object tells when it is synced by itself.
+    /// Syncs, by one call, many objects that were listed as dirty. Returns `false` if the call failed. The error may be
+    /// of a foreign file; a sync of each object by itself tells.
     fn sync_together(&self, dirty: &BTreeSet<Ino>) -> bool {
         for ino in dirty {
             if let Some(pin) = self.nodes.try_pin(*ino) {
@@ -162,9 +163,9 @@ impl Volume {
         }
     }
 
-    /// Syncs an object. A failure lasts to the end of this mount: the kernel reports it once, to one of those who sync
-    /// at that time. The next sync would succeed, and nothing of what was lost would be there. So one thread at a time
-    /// syncs an object, and those after it are told.
+    /// Syncs an object. A failure lasts to the end of this mount, because the kernel reports it only once, to one of
+    /// the callers that sync at that time. The next sync would succeed, although bytes are lost. So one thread at a
+    /// time syncs an object, and later callers get the error, too.
     pub(crate) fn sync_object(&self, ino: Ino) -> Result<()> {
         let alone = &self.object_syncs[(ino % OBJECT_SYNCS as u64) as usize];
         let _alone = alone.lock().unwrap_or_else(PoisonError::into_inner);
@@ -182,8 +183,9 @@ impl Volume {
         done
     }
 
-    /// Before the first sync of an object after an unclean mount: all that the process before may have left unsynced,
-    /// names too, which a sync of one object makes durable only if this process gave them.
+    /// Syncs everything that an earlier process may have left unsynced. Must precede the first sync of an object after
+    /// an unclean mount. Names are included, because a sync of one object makes its name durable only if this process
+    /// created it.
     ///
     /// # Errors
     /// A later call tries again. What a failed sync has lost stays lost: its objects are in `failed` then.
@@ -204,7 +206,8 @@ impl Volume {
         let mut told = None;
         if !inherited.are_synced_singly {
             told = self.objects.sync_all().err();
-            // The kernel tells of lost bytes once. The next sync of all would succeed; that of an object tells its own.
+            // The kernel reports lost bytes once. The next sync of all would succeed; the sync of an object reports its
+            // own loss.
             self.tasks().inherited.are_synced_singly = told.is_some() && !planted(Bug::FailedSyncForgotten);
         }
         if self.tasks().inherited.are_synced_singly {
@@ -215,7 +218,7 @@ impl Volume {
         }
         let mut tasks = self.tasks();
         tasks.inherited.has_unsynced_objects = false;
-        // Nobody's, as far as can be known: another's file, or one that the kernel has let go.
+        // No object is known to have lost bytes: the error is of a foreign file, or of one that the kernel has let go.
         told.filter(|_| tasks.failed.is_empty()).map_or(Ok(()), Err)
     }
 
@@ -239,7 +242,7 @@ impl Volume {
         !self.tasks().unlinked.is_empty()
     }
 
-    /// Removes the objects of files that are gone now, instead of leaving them to [`Volume::work`]. For a caller whose
+    /// Removes the objects of removed files at once, instead of leaving them to [`Volume::work`]. For a caller whose
     /// operation got `ENOSPC`: it should try again. Waits until the removals of the names are durable.
     ///
     /// # Errors
@@ -248,7 +251,7 @@ impl Volume {
         self.remove_unlinked().map(drop)
     }
 
-    /// Removes the files of objects without a name, once that is durable.
+    /// Removes the files of objects without a name, once the removal of the name is durable.
     fn remove_unlinked(&self) -> Result<u64> {
         let _removing = self.removing.lock().unwrap_or_else(PoisonError::into_inner);
         let unlinked: Vec<Ino> = self.tasks().unlinked.iter().copied().collect();
@@ -268,7 +271,7 @@ impl Volume {
         failure.map_or(Ok(removed), Err)
     }
 
-    /// Removes the file of an object without a name, and the debt. Returns `false` if it must stay for now.
+    /// Removes the file of an object without a name, and the debt. Returns `false` if the file must stay for now.
     fn remove_object(&self, ino: Ino) -> Result<bool> {
         // Somebody may have it mapped: its bytes stay until the kernel forgets the inode.
         let is_in_use = self.nodes.try_pin(ino).is_some();
@@ -290,8 +293,8 @@ impl Volume {
         Ok(true)
     }
 
-    /// Pays some of the debts that the mount before has left. One that a damaged row keeps from being paid is left to
-    /// the next mount; the error tells.
+    /// Pays some of the debts that the previous mount has left. A debt that a damaged row keeps from being paid is left
+    /// to the next mount, and the error says so.
     fn pay_debts(&self, work: &mut Work) -> Result<()> {
         let Some(from) = self.tasks().inherited.debts_from else { return Ok(()) };
         let mut debts = Vec::new();
@@ -361,10 +364,12 @@ impl Volume {
                 continue;
             }
             let _searching = self.searching.lock().unwrap_or_else(PoisonError::into_inner);
-            // A promotion is in `promoted` before its file is there, and until its row is: look there first.
+            // A promotion is in `promoted` before its file is there, and until its row is there: so `promoted` is read
+            // first.
             let is_promoted = self.tasks().promoted.contains(&ino);
             if !is_promoted && !is_known(ino)? {
-                // Empty for good first: a power cut may bring the name back, under which a later promotion has written.
+                // Makes the file durably empty first: a power cut may bring its name back after a later promotion has
+                // written there.
                 self.objects.truncate(ino, 0)?;
                 self.objects.sync(ino)?;
                 self.objects.remove(ino)?;

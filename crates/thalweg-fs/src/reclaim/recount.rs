@@ -1,5 +1,5 @@
-//! [`Volume::recount`]: how many inodes there are, by the rows. The number is stored once a second, so that after a
-//! crash it is that of an earlier moment.
+//! [`Volume::recount`]: counts the inodes by the rows. The number is stored once a second, so after a crash it is that
+//! of an earlier moment.
 
 use crate::error::Result;
 use crate::row::{DirectoryRow, EntryRow};
@@ -11,9 +11,10 @@ const END: [u8; 17] = [0xff; 17];
 const ROWS_PER_QUESTION: u64 = 1024;
 
 impl Volume {
-    /// After a mount that was left without a close, counts the inodes and puts their number right ([`Volume::usage`]).
+    /// After a mount that was left without a close, counts the inodes and corrects their number ([`Volume::usage`]).
     /// Operations may go on meanwhile. To be called once, on a thread of its own: it reads all entries, and asks now
-    /// and then whether it `goes_on`. A volume that is closed before it has ended counts as left without a close.
+    /// and then whether it `goes_on`. A volume that is closed before the recount has ended counts as left without a
+    /// close.
     ///
     /// Returns by how much the number was wrong; `None` if there was nothing to count, or it was ended.
     ///
@@ -29,7 +30,7 @@ impl Volume {
     }
 }
 
-/// How many inodes rows are of: directories by their own rows, files by the one row that has their attributes.
+/// Counts the inodes of the rows: directories by their own rows, files by the one row that has their attributes.
 fn count(rows: &dyn RowReader, goes_on: &dyn Fn() -> bool) -> Result<Option<u64>> {
     let (mut inodes, mut seen) = (0, 0_u64);
     let mut is_ended = || {

@@ -1,8 +1,8 @@
 //! The checksum that ends every row: CRC-32C over the row's key and its bytes, masked as LevelDB masks it.
 //!
-//! **Why masked.** A CRC is linear. Of two messages that each end with their own CRC, a CRC of the same kind over the
-//! whole is equal. Blocks of tables have one: with plain CRC-32C at the end of rows it could not tell a row from an
-//! older one of the same key and length.
+//! **Why masked.** A CRC is linear: all messages that end with their own CRC have the same CRC over the whole. Blocks
+//! of tables have such a CRC. With plain CRC-32C at the end of rows, it could not tell a row from an older one of the
+//! same key and length.
 
 use crate::error::{Error, Result};
 use crc_fast::{CrcAlgorithm, Digest};

@@ -13,7 +13,8 @@ const NAME: &[u8] = b"name";
 type Kind<'k> = (&'k [&'k [u8]], fn(&[u8]) -> Option<Vec<u8>>);
 
 /// Decodes bytes as each kind of row: as they are, and with the checksum that they would need. No bytes may cause a
-/// panic. What decodes with a right checksum is encoded again, and must give the same row. Returns how many decoded.
+/// panic. A row that decodes with a right checksum is encoded again, and must give the same row. Returns how many
+/// decoded.
 pub(crate) fn fuzz_rows(bytes: &[u8]) -> usize {
     let ino = INO.to_be_bytes();
     let kinds: [Kind<'_>; 6] = [
@@ -30,7 +31,7 @@ pub(crate) fn fuzz_rows(bytes: &[u8]) -> usize {
         let sealed = seal(key, bytes.to_vec());
         if let Some(again) = decode(&sealed) {
             decoded += 1;
-            // One row has two forms where a field is written that need not be: then the second is the same again.
+            // A row with a field that need not be written has a second form. That form must encode to itself.
             assert!(again == sealed || decode(&again) == Some(again), "a row changed when it was written again");
         }
     }

@@ -1,4 +1,4 @@
-//! Attributes of schema 1, which volumes have whose version was 1: they are read, and never written.
+//! Attributes of schema 1, in volumes that were formatted as version 1. They are read, and never written.
 
 use super::attributes::{
     ATIME, Attributes, BYTES, CTIME, EPOCH, FIELDS, FLAGS, GID, Kind, MTIME, NLINK, RDEV, SIZE, UID, links_of_new,

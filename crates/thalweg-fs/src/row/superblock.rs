@@ -1,4 +1,4 @@
-//! [`Superblock`]: what makes a database a volume; and the small rows beside it.
+//! [`Superblock`]: the row that makes a database a volume, and the small rows beside it.
 
 use super::checked::{Fields, damaged, open, seal};
 use crate::error::Result;
@@ -59,7 +59,7 @@ pub(crate) struct Totals {
 
 impl Totals {
     pub(crate) const KEY: &'static [u8] = b"totals";
-    /// The key of the number from which on no inode was numbered.
+    /// The key of the high water: no inode has this number or a higher one.
     pub(crate) const HIGH_WATER: &'static [u8] = b"high water";
 }
 

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 /// A key of [`Space::Volume`] without a row.
 const NEVER_THERE: &[u8] = b"never there";
 
-/// A change of one row. A row that is put replaces the one at its key; no row is removed by `None`.
+/// A change of one row. A row that is put replaces the row at its key; `None` removes the row at the key.
 #[derive(Debug)]
 pub enum Operation<'a> {
     /// An entry of a directory.

@@ -118,7 +118,7 @@ pub trait RowReader: Send + Sync {
     fn rows(&self, space: Space, from: &[u8], to: &[u8]) -> Rows<'_>;
 }
 
-/// Where the rows of a volume are.
+/// A store of the rows of a volume.
 pub trait MetaStore: RowReader {
     /// The rows as they are now, whatever is written later.
     ///

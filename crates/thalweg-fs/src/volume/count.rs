@@ -2,8 +2,8 @@
 //!
 //! An operation changes rows and then the number. A recount needs a snapshot of the rows and the number that belongs to
 //! it: no operation may be between the two. So operations commit under a shared lock, and a recount takes the lock
-//! alone for the moment of its snapshot. The difference between what it counts and the number of that moment is then
-//! added to the number as it is by then.
+//! alone for the moment of its snapshot. The difference between its count and the number of that moment is then added
+//! to the current number.
 //!
 //! Locks: `commits`, below those of inodes and above the store's; `recounts`, above it.
 
@@ -38,7 +38,7 @@ impl InodeCount {
         Ok(())
     }
 
-    /// Puts the number right by `count` of a `snapshot`, while it `is_due`. Returns the difference; `None` if there was
+    /// Corrects the number by `count` of a `snapshot`, while it `is_due`. Returns the difference; `None` if there was
     /// nothing to do, or `count` gave up.
     pub(crate) fn recount<S>(
         &self,

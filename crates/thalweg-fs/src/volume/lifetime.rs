@@ -83,7 +83,8 @@ impl OpenOptions {
         let inodes = read_number(&*store, Totals::KEY)?.unwrap_or(1);
         let mut batch = Batch::new();
         batch.set_needs_no_room();
-        // Before any row that an older program would take for damage: of a prefix of the log it is the first.
+        // Put before any row that an older program would take for damage: every prefix of the log that has such a row
+        // has this one.
         let begun = Superblock { version: FORMAT_VERSION, epoch, is_clean: false, ..superblock };
         batch.put(Space::Volume, Superblock::KEY, begun.encode());
         store.commit(&batch)?;
@@ -139,7 +140,7 @@ impl Volume {
         let store = EngineStore::new(Database::builder(path.join(DATABASE)).open()?)?;
         Self::format_on(&store, options, &SystemClock)?;
         store.close()?;
-        // The folder's own name, too, or a power cut takes the volume with it.
+        // The folder's own name must be durable, too, or a power cut takes the volume with it.
         let path = path.canonicalize()?;
         for folder in [Some(path.as_path()), path.parent()].into_iter().flatten() {
             std::fs::File::open(folder)?.sync_all()?;
@@ -170,7 +171,7 @@ impl Volume {
             thalweg::ErrorKind::Locked => Error::explained(libc::EBUSY, error.to_string()),
             _ => error.into(),
         })?;
-        // Before the keyspaces of a volume are made in somebody else's database.
+        // Checked before the keyspaces of a volume are made in a foreign database.
         if !database.keyspaces().iter().any(|name| name == Space::Volume.name()) {
             return Err(no_volume());
         }
@@ -212,8 +213,8 @@ impl Volume {
         Ok(read_superblock(&*self.store)?.uuid)
     }
 
-    /// Stores how many inodes there are, for the next open, if that has changed: to a store that is written each second
-    /// no quiet comes, in which it gives space back.
+    /// Stores the number of inodes for the next open, if it has changed. A store that is written every second never has
+    /// a quiet time, in which it gives space back.
     ///
     /// # Errors
     /// Those of the store.
@@ -242,11 +243,11 @@ impl Volume {
         synced.and(stored).and(durable).and(closed)
     }
 
-    /// Stores what the next mount wants to know of this one.
+    /// Stores the state of this mount that the next mount needs.
     fn store_end(&self, is_synced: bool) -> Result<()> {
         let superblock = read_superblock(&*self.store)?;
-        // The search for objects that no row knows, and the recount, are for the mount that comes to them. So is the
-        // sync of what this mount could not sync.
+        // The search for objects that no row knows, and the recount, are left to a later mount if this one has not
+        // ended them. So is the sync of objects that this mount could not sync.
         let is_clean = is_synced && !self.has_unknown_objects() && !self.tasks().inherited.has_unknown_totals;
         let mut batch = Batch::new();
         batch.set_needs_no_room();

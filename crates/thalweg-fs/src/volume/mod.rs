@@ -1,4 +1,4 @@
-//! [`Volume`]: a file system. Its operations are in `namespace/`, `data/` and `attributes/`.
+//! [`Volume`]: a file system. Its operations are in `namespace/`, `data/`, `inode/`, `reclaim/` and `check/`.
 //!
 //! - `count.rs`: [`InodeCount`], how many inodes there are.
 //! - `lifetime.rs`: format, open, close.
@@ -35,11 +35,11 @@ pub const TARGET_BYTES_MAX: usize = 4095;
 
 /// A file system on a store of rows and a store of objects.
 ///
-/// Inodes are named by number. A number is good while its caller refers to the inode: from a [`Volume::lookup`],
-/// a listing, or a call that creates, until the [`Volume::forget`] for it; the root's always. All operations may be
-/// called from any thread. What an operation has done when it returns survives the death of the process, and a power
-/// cut once [`Volume::sync`] or [`Volume::sync_file`] has returned, or after about 100 ms; after a power cut the names
-/// and small files of a volume are as they were after some prefix of its operations.
+/// Inodes are named by number. A number is valid while its caller refers to the inode: from a [`Volume::lookup`], a
+/// listing, or a call that creates, until the [`Volume::forget`] for it; the root's is always valid. All operations may
+/// be called from any thread. The effect of an operation that has returned survives the death of the process. It
+/// survives a power cut once [`Volume::sync`] or [`Volume::sync_file`] has returned, or after about 100 ms. After a
+/// power cut the names and small files of a volume are as they were after some prefix of its operations.
 pub struct Volume {
     pub(crate) store: Box<dyn MetaStore>,
     pub(crate) objects: Box<dyn ObjectStore>,
@@ -50,7 +50,7 @@ pub struct Volume {
     clock: Box<dyn Clock>,
     pub(crate) epoch: u32,
     pub(crate) inodes: InodeCount,
-    /// How many of them are stored.
+    /// The stored number of inodes.
     saved_inodes: AtomicU64,
     pub(crate) tasks: Mutex<Tasks>,
     /// Held over the syncs of dirty objects. A caller that finds none dirty must not return before those in flight end.
@@ -59,7 +59,7 @@ pub struct Volume {
     pub(crate) removing: Mutex<()>,
     /// Held over the removal of an object's file that no row knows, and while a promotion says which file it makes.
     pub(crate) searching: Mutex<()>,
-    /// Each held over the syncs of one object at a time, by the number of the object.
+    /// Each is held over the sync of an object; the number of the object picks the lock.
     pub(crate) object_syncs: [Mutex<()>; OBJECT_SYNCS],
     pub(crate) limits: Limits,
 }
@@ -130,7 +130,7 @@ impl Volume {
     /// # Errors
     /// `EIO`, `EROFS`.
     pub fn sync(&self) -> Result<()> {
-        // The log first: a promotion that has not seen it durable has listed its object by now.
+        // The log is synced first: a promotion that has not seen it durable has listed its object by now.
         self.store.promise()?.wait()?;
         self.sync_objects(Looks::All)?;
         Ok(())

@@ -1,9 +1,10 @@
 //! The numbers of new inodes: each is given once, also across crashes.
 //!
-//! The volume has a *high water*: no number from it on was given. It is stored [`AHEAD`] numbers ahead, with half of
-//! that left, and an open goes on at it. So a power cut that takes the last high water takes every inode beyond the one
-//! before, too. Before a number beyond the last durable high water is given, the next one is made durable: that waits
-//! only for a volume that creates half of [`AHEAD`] inodes within one sync of the log.
+//! The volume has a *high water*: no number from it on was given. The next high water is stored [`AHEAD`] numbers
+//! ahead, with half of the numbers left, and an open goes on at the stored one. So a power cut that takes the last high
+//! water also takes every inode beyond the previous one. Before a number beyond the last durable high water is given,
+//! the next high water is made durable. That waits only for a volume that creates half of [`AHEAD`] inodes within one
+//! sync of the log.
 
 use crate::error::Result;
 use crate::planted::{Bug, planted};
@@ -27,7 +28,7 @@ struct Water {
     high: u64,
     /// The high water before it, which is durable.
     durable: u64,
-    /// That `high` is stored.
+    /// The promise that `high` is stored.
     promise: Box<dyn Promise>,
 }
 
@@ -51,7 +52,7 @@ impl Numbers {
         Ok(number)
     }
 
-    /// Sees to it that a high water above `number` is stored and durable, and that a further one is stored.
+    /// Ensures that a high water above `number` is stored and durable, and that a further one is stored.
     fn raise(&self, store: &dyn MetaStore, number: u64) -> Result<()> {
         let mut water = self.water.lock().unwrap_or_else(PoisonError::into_inner);
         while number >= water.high - AHEAD / 2 {
@@ -82,7 +83,7 @@ fn store_high(store: &dyn MetaStore, high: u64) -> Result<()> {
         return Ok(());
     }
     let mut batch = Batch::new();
-    // Every mount stores one, also that which is to make room.
+    // Every mount stores a high water, also a mount that is to make room.
     batch.set_needs_no_room();
     batch.put(Space::Volume, Totals::HIGH_WATER, encode_number(Totals::HIGH_WATER, high));
     store.commit(&batch)

@@ -11,13 +11,13 @@ pub(crate) struct Tasks {
     pub dirty: BTreeSet<Ino>,
     /// Objects that somebody may write to without the volume. They are watched while their inodes are in use.
     pub shared: BTreeMap<Ino, Watched>,
-    /// Objects whose file others have changed, of which nobody was told.
+    /// Objects whose file others have changed, until `Volume::take_changed` reports them.
     pub changed: BTreeSet<Ino>,
     /// How often all of `shared` may have been looked at.
     pub looks: u64,
     /// Objects of which a sync has failed. The kernel reports that once, and calls their pages clean from then on.
     pub failed: BTreeSet<Ino>,
-    /// Objects without a name, whose files go once that is durable.
+    /// Objects without a name, whose files are removed once the removal of the name is durable.
     pub unlinked: BTreeSet<Ino>,
     /// Objects whose file is there and whose row is not yet.
     pub promoted: BTreeSet<Ino>,

@@ -1,5 +1,5 @@
-//! `powercut-checker`: judges what a power cut left. Exit code 0 and a line `ok`; 1 and a line `violation`; 2: wrong
-//! arguments.
+//! `powercut-checker`: judges a database after a power cut. Exit code 0 and a line `ok`; 1 and a line `violation`; 2:
+//! wrong arguments.
 
 use clap::Parser;
 use std::io::{self, Write};

@@ -1,6 +1,6 @@
 //! `powercut-disk`: a file as a disk with a volatile cache, over NBD, for one client. When the client is killed, the
-//! disk forgets a part of what was not flushed, says on a line what, and ends. For each path that it reads from its
-//! standard input it makes an image of what such a cut would leave now, prints a line, and goes on.
+//! disk loses a part of the unflushed writes, prints a line about them, and ends. For each path on its standard input
+//! it makes an image of the disk as such a cut would leave it now, prints a line, and continues.
 
 use clap::Parser;
 use std::fs::OpenOptions;
@@ -47,7 +47,7 @@ fn run(arguments: &Arguments) -> io::Result<String> {
     let listener = UnixListener::bind(&arguments.socket)?;
     let piece_bytes = arguments.piece_bytes as usize;
     let (images, path, seed) = (Arc::clone(&medium), arguments.medium.clone(), arguments.seed);
-    // Ends with the process.
+    // The thread ends with the process.
     std::thread::spawn(move || make_images(&images, &path, seed, piece_bytes));
     let (mut stream, _) = listener.accept()?;
     if serve(&mut stream, &medium)? == End::Disconnected {
@@ -60,7 +60,7 @@ fn run(arguments: &Arguments) -> io::Result<String> {
     Ok(cut.words())
 }
 
-/// For each line of the standard input, a path: what a cut would leave now.
+/// Makes an image of the disk after a cut, for each line of the standard input, which is a path.
 fn make_images(medium: &Mutex<Medium>, path: &Path, seed: u64, piece_bytes: usize) {
     let mut random = Random::of(seed, 3);
     for image in io::stdin().lines().map_while(Result::ok) {

@@ -1,5 +1,5 @@
-//! `powercut-full`: fills the disk that a database is on, removes half, and writes on. Exit code 0 and a line `ok`; 1
-//! and a line `violation`; 2: wrong arguments.
+//! `powercut-full`: fills the disk of a database, removes half of the records, and continues to write. Exit code 0 and
+//! a line `ok`; 1 and a line `violation`; 2: wrong arguments.
 
 use clap::Parser;
 use std::io::{self, Write};

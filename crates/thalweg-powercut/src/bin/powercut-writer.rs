@@ -1,5 +1,5 @@
-//! `powercut-writer`: writes the workload of a seed into a database and reports each promise. Exit code 1: the engine
-//! gave an error; 2: wrong arguments.
+//! `powercut-writer`: writes the workload of a seed into a database and reports each promise. Exit code 1: an error of
+//! the engine; 2: wrong arguments.
 
 use clap::Parser;
 use std::fs::{File, OpenOptions};
@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// A port or a pipe cannot be made, a file may be.
+/// A port or a pipe must exist; a file is created.
 fn open(path: &PathBuf) -> io::Result<File> {
     OpenOptions::new().append(true).create(true).open(path).or_else(|_| OpenOptions::new().write(true).open(path))
 }

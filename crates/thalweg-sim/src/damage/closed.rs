@@ -62,7 +62,7 @@ fn sound_database(plan: Plan, seed: u64) -> Sound {
     (0..6).for_each(|number| session.write(&opened, number % 3, Durability::Buffered));
     session.farewell(opened, Farewell::Close);
     let opened = open(&mut session);
-    // Enough to flush one keyspace, while the others still need the log before it.
+    // Enough writes to flush one keyspace, while the others still need the older log.
     (0..12).for_each(|_| session.write(&opened, 0, Durability::Buffered));
     session.rest();
     (0..3).for_each(|number| session.write(&opened, number, Durability::Buffered));
@@ -74,7 +74,7 @@ fn sound_database(plan: Plan, seed: u64) -> Sound {
     let disk = session.disk().snapshot();
     let used = used_log(&session.stage);
     assert!(used.len() >= 2, "the log has a sealed segment and a closed one: {used:?}");
-    // One more open reads the content; the disk to damage is the one before that open.
+    // A further open reads the content. The disk to damage is that from before this open.
     let db = Held::new(must(session.stage.builder(Path::new(ROOT)).open_read_only()));
     let (names, all) = must(read_all(&db));
     drop(db.release());
@@ -85,7 +85,7 @@ fn sound_database(plan: Plan, seed: u64) -> Sound {
     Sound { disk, used, all, plan, oracle }
 }
 
-/// Checks that the database has some of everything.
+/// Checks that the database has a part of every kind.
 fn assert_shape(opened: &Opened) {
     let statistics = opened.db.statistics();
     let split = statistics.keyspaces.iter().filter(|keyspace| keyspace.partitions > 1).count();
@@ -142,7 +142,8 @@ fn try_damage(sound: &Sound, path: &Path, damage: Damage, report: &mut DamageRep
     report.harmless += 1;
 }
 
-/// Whether the cut bytes are not used. A segment of the log is as long as its header says.
+/// Whether `check` may miss the damage, because it hits only unused bytes. A cut of a used log segment does not count:
+/// its header says how long the segment is.
 fn may_pass_unseen(used: &Used, path: &Path, damage: Damage) -> bool {
     let is_idle_log = match damage {
         Damage::Flip { offset, .. } => !is_used(used, path, offset),

@@ -1,4 +1,4 @@
-//! [`Damage`]: damages to a file, where to try them, and what an open and a check must make of them.
+//! [`Damage`]: damages to a file, the offsets to damage, and what an open and a check must report.
 
 use crate::oracle::Oracle;
 use crate::plan::Plan;
@@ -21,7 +21,7 @@ pub struct DamageReport {
     pub faults: u64,
     /// Damages for which the open was refused.
     pub refused: u64,
-    /// Damages to bytes that are not read, which `check` need not find.
+    /// Damages to unused bytes, which `check` need not find.
     pub harmless: u64,
     /// Damages tried and opens refused, for the log of a database that was not closed.
     pub unclean_faults: u64,
@@ -33,7 +33,7 @@ pub struct DamageReport {
     pub hopeless: u64,
 }
 
-/// The ranges of bytes that count, by file of the log.
+/// The used ranges of bytes, by file of the log.
 pub type Used = BTreeMap<PathBuf, Vec<Range<u64>>>;
 
 /// A damage to one file.
@@ -68,14 +68,14 @@ impl Damage {
 pub fn damages(place: u64, quick: bool) -> Vec<Damage> {
     let mask = 1_u8 << (place.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 61);
     let mut damages = vec![Damage::Flip { offset: place, mask }];
-    // A cut finds little that a flip does not: one cut for several flips.
+    // A cut finds little that a flip does not find, so a quick run makes one cut for several flips.
     if !quick || place.is_multiple_of(4) {
         damages.push(Damage::Cut { bytes: place });
     }
     damages
 }
 
-/// The offsets of a file that count (with `quick`, a sample), and some of those that do not.
+/// The used offsets of a file (with `quick`, a sample), and some unused ones.
 pub fn places(used: &Used, path: &Path, bytes: u64, seed: u64, quick: bool) -> Vec<u64> {
     let counting = if quick { 3 } else { 1 };
     let idle = if quick { 1511 } else { 151 };
@@ -109,7 +109,7 @@ pub fn is_used(used: &Used, path: &Path, place: u64) -> bool {
     used.get(path).is_some_and(|ranges| ranges.iter().any(|range| range.contains(&place)))
 }
 
-/// The bytes that count in the log of the database on a disk.
+/// The used bytes in the log of the database on a disk.
 pub fn used_log(stage: &Stage) -> Used {
     let mut used = Used::new();
     for (path, range) in must(stage.builder(Path::new(ROOT)).used_log_ranges()) {
@@ -118,12 +118,12 @@ pub fn used_log(stage: &Stage) -> Used {
     used
 }
 
-/// The open of a life without failures.
+/// Opens the database in a life without failures.
 pub fn open(session: &mut Session) -> Opened {
     session.open().unwrap_or_else(|| panic!("an open failed without trouble"))
 }
 
-/// The result of a call on a sound database.
+/// Returns the result of a call on a sound database, which must succeed.
 pub fn must<T>(outcome: thalweg::Result<T>) -> T {
     outcome.unwrap_or_else(|error| panic!("a sound database failed: {error}"))
 }
@@ -151,8 +151,8 @@ pub fn check_finds(stage: &Stage, path: &Path) -> bool {
     !faults.is_empty()
 }
 
-/// Whether an error is the right one: corruption that names the damaged file. `CURRENT` only names the manifest, so
-/// damage to it may be reported as a missing manifest.
+/// Asserts that an error is corruption and names the damaged file. `CURRENT` only names the manifest, so damage to it
+/// may be reported as a missing manifest.
 pub fn names_file(error: &Error, path: &Path) {
     let is_pointer = path.file_name().is_some_and(|name| name == "CURRENT");
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

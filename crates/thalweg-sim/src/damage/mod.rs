@@ -1,11 +1,11 @@
 //! `damage`: a small database, cleanly closed, in which every byte of every file is damaged in turn and every file is
 //! cut at every length. Each time every read must be right or an error that names the file, nothing may panic, and
 //! `check` must find the damage (`closed.rs`). Then the same for the log of a database that was not closed
-//! (`unclean.rs`). `fault.rs` has the damages, and what an open and a check must make of them.
+//! (`unclean.rs`). `fault.rs` has the damages, and what an open and a check must report.
 //!
-//! Damage to bytes that are not used may go unnoticed, but then every read must be right. `LOCK` and `RESERVE` have no
-//! content, and an open does not read `STATUS`. Of the log only the bytes that recovery reads count, and the engine
-//! reports which bytes those are.
+//! Damage to unused bytes may go unnoticed, but then every read must be right. `LOCK` and `RESERVE` have no content,
+//! and an open does not read `STATUS`. In the log the used bytes are those that recovery reads, as the engine reports
+//! them.
 
 mod closed;
 mod fault;

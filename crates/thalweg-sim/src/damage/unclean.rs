@@ -1,7 +1,7 @@
 //! The second half of `damage`: the log of a database that was not closed. The last write was not promised, and its
-//! record says that everything before it was durable. So after any damage an open is refused and names the file, or
-//! gives everything that was promised. With `PointInTime` it gives a prefix of the writes, reports what it dropped, and
-//! keeps a copy of that.
+//! record says that everything before it was durable. So after any damage an open either is refused and names the file,
+//! or finds everything that was promised. With `PointInTime` it finds a prefix of the writes, reports the dropped ones,
+//! and keeps a copy of their bytes.
 
 use super::fault::{Damage, DamageReport, Used, check_finds, damages, names_file, open, places, stage_on, used_log};
 use crate::oracle::{Oracle, Survival};
@@ -21,7 +21,7 @@ struct Dead {
     oracle: Oracle,
 }
 
-/// Damages every offset of the log that counts; with `quick`, a sample.
+/// Damages every used offset of the log; with `quick`, a sample.
 pub fn run(seed: u64, quick: bool, report: &mut DamageReport) -> Result<(), String> {
     let dead = catch(|| dead_database(seed))?;
     for (path, bytes) in dead.disk.files().into_iter().filter(|(path, _)| path.starts_with("/db/log")) {
@@ -47,7 +47,7 @@ fn dead_database(seed: u64) -> Dead {
     session.begin_phase(None);
     let opened = open(&mut session);
     session.run_clients(&opened);
-    // No recovery loses what is in tables, so damage to the log can only lose what comes after it.
+    // Recovery loses nothing that is in tables, so damage to the log can only lose the writes after this.
     session.settle(&opened);
     for number in 0..12 {
         let durability = if number % 4 == 0 { Durability::Sync } else { Durability::Buffered };
@@ -115,7 +115,7 @@ fn try_point_in_time(dead: &Dead, path: &Path, damage: Damage, report: &mut Dama
         report.rolled_back += 1;
     }
     if !dropped.is_empty() {
-        // An empty file has nothing to keep.
+        // An empty file needs no copy.
         let files = stage.disk.borrow().files();
         let mut copies = files.iter().filter(|(path, _)| path.starts_with("/db/lost"));
         let is_copy = |path: &Path| stage.disk.borrow().read_file(path).is_some_and(|copy| copy == file);

@@ -18,7 +18,7 @@ pub type Files = Option<(Arc<str>, DirectoryKeyspace)>;
 /// A snapshot, and the ticks between which it was taken.
 pub struct View {
     pub(super) snapshot: Snapshot,
-    /// The keyspaces that existed before it.
+    /// The keyspaces that existed before the snapshot.
     pub(super) keyspaces: Vec<(Arc<str>, Keyspace)>,
     pub(super) began: u64,
     pub(super) ended: u64,
@@ -75,7 +75,7 @@ impl ClientRun {
         self.stage.plan.clients == 1
     }
 
-    /// Leaves a few more operations after a write that failed for good, to check that reads work and writes stay
+    /// Reduces the remaining operations after a write that failed for good, which check that reads work and writes stay
     /// refused.
     pub(super) fn give_up(&mut self, error: &Error) {
         self.broken |= error.kind() == ErrorKind::Poisoned;

@@ -1,4 +1,4 @@
-//! The checkpoints of a simulated client: each is opened, and its content is checked.
+//! Makes the checkpoints of a simulated client, opens each, and checks its content.
 
 use super::client::ClientRun;
 use crate::keys;

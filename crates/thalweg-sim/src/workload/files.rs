@@ -34,12 +34,12 @@ impl ClientRun {
         }
     }
 
-    /// How many entries a listing reads at a time: few, so that memtables and packs end parts anywhere.
+    /// The number of entries that a listing reads at a time: small, so that parts end anywhere in memtables and packs.
     fn part(&self) -> usize {
         *self.rng.aside(36).choose(&[1, 2, 5, 2048])
     }
 
-    /// A listing is of the moment at which it began, whatever others do meanwhile.
+    /// Checks that a listing shows the moment at which it began, whatever others do meanwhile.
     fn list_directory(&mut self, name: &Arc<str>, files: &DirectoryKeyspace) {
         let directory = self.rng.below(keys::DIRECTORIES);
         self.stage.world.doing(|| format!("lists directory {directory}"));
@@ -54,7 +54,7 @@ impl ClientRun {
         }
     }
 
-    /// Each page is of a moment of its own; together they have each name once.
+    /// Checks a listing in pages: each page shows a moment of its own, and together they have each name once.
     fn list_in_pages(&mut self, name: &Arc<str>, files: &DirectoryKeyspace) {
         let directory = self.rng.below(keys::DIRECTORIES);
         self.stage.world.doing(|| format!("lists directory {directory} in pages"));
@@ -82,7 +82,7 @@ impl ClientRun {
         self.check_listed(name, directory, &listed, began, ended);
     }
 
-    /// The values of listed entries are read long after their packs were replaced.
+    /// Reads the values of listed entries after a pause, in which their packs may be replaced.
     fn list_and_read_later(&mut self, name: &Arc<str>, files: &DirectoryKeyspace) {
         let directory = self.rng.below(keys::DIRECTORIES);
         self.stage.world.doing(|| format!("lists directory {directory}, and reads its values later"));

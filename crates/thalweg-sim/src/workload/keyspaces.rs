@@ -34,7 +34,7 @@ impl ClientRun {
         let before = self.stage.oracle.borrow().newest();
         self.stage.oracle.borrow_mut().keyspace_begins(incarnation);
         self.stage.world.doing(|| format!("drop keyspace {incarnation}"));
-        // Lets others begin to read it.
+        // Lets other clients begin to read the keyspace.
         for _ in 0..self.rng.below(6) {
             self.stage.world.pause();
         }

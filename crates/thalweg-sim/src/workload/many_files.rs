@@ -1,5 +1,5 @@
-//! Many reads at once of a simulated client in the directory keyspace: `multi_get`, now and in a snapshot, a reader,
-//! and futures.
+//! The reads of many entries at once of a simulated client in the directory keyspace: `multi_get`, of the current state
+//! and in a snapshot, a reader, and futures.
 
 use super::client::ClientRun;
 use crate::keys;
@@ -10,7 +10,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use thalweg::simulation::Event;
 use thalweg::{DirectoryKeyspace, GetAsync, Reader};
 
-/// Notified by the wakers of futures.
+/// An event that the wakers of futures notify.
 #[derive(Default)]
 struct Woken(Event);
 
@@ -21,7 +21,7 @@ impl Wake for Woken {
 }
 
 impl ClientRun {
-    /// Reads several entries in one of the ways that there are.
+    /// Reads several entries in one of the possible ways.
     pub(super) fn read_many_entries(&mut self, name: &Arc<str>, files: &DirectoryKeyspace) {
         let count = self.rng.between(1, 8);
         let keys: Vec<Vec<u8>> = (0..count).map(|_| self.some_spot().0.1).collect();
@@ -65,7 +65,8 @@ impl ClientRun {
         }
     }
 
-    /// Others write, merge and clear while lookups are in flight. Some readers are dropped with lookups in flight.
+    /// Makes lookups with a reader, while others write, merge and clear. Some readers are dropped with lookups in
+    /// flight.
     fn get_by_a_reader(&mut self, name: &Arc<str>, files: &DirectoryKeyspace, keys: Vec<Vec<u8>>) {
         self.stage.world.doing(|| format!("{} lookups by a reader", keys.len()));
         let depth = self.rng.between(1, 5) as usize;
@@ -92,7 +93,7 @@ impl ClientRun {
         assert_eq!(reader.in_flight(), 0, "each lookup is completed once");
     }
 
-    /// `false`: no lookup is in flight.
+    /// Completes a lookup and checks it. `false`: no lookup is in flight.
     fn complete_one(&self, name: &Arc<str>, reader: &mut Reader<(Spot, u64)>) -> bool {
         let Some(((spot, began), outcome)) = reader.complete() else { return false };
         let ended = self.stage.tick();
@@ -103,7 +104,7 @@ impl ClientRun {
         true
     }
 
-    /// All futures are polled at each wake-up. Some are dropped before they are ready.
+    /// Makes lookups as futures, all polled at each wake-up. Some are dropped before they are ready.
     fn get_as_futures(&mut self, name: &Arc<str>, files: &DirectoryKeyspace, keys: Vec<Vec<u8>>) {
         self.stage.world.doing(|| format!("{} lookups as futures", keys.len()));
         let began = self.stage.tick();

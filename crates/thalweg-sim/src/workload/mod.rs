@@ -1,8 +1,8 @@
-//! [`ClientRun`]: what one simulated client does: random operations of the whole API, each checked while it runs.
+//! [`ClientRun`]: the random operations of one simulated client, over the whole API, each checked while it runs.
 //!
-//! A client ends after its operations, or a few reads after its first write that failed for good. This file
-//! chooses the operations; `writing.rs`, `reading.rs`, `keyspaces.rs`, `files.rs`, `many_files.rs` and `copies.rs` have
-//! them, and `client.rs` what they draw.
+//! A client ends after its operations, or a few reads after its first write that failed for good. This file chooses the
+//! operations. `writing.rs`, `reading.rs`, `keyspaces.rs`, `files.rs`, `many_files.rs` and `copies.rs` have the
+//! operations, and `client.rs` has their random choices.
 
 mod client;
 mod copies;
@@ -17,7 +17,7 @@ pub use client::{ClientRun, Files, Temporary};
 use crate::keys::STABLE;
 
 impl ClientRun {
-    /// Runs to the end.
+    /// Runs the client to its end.
     pub fn run(mut self) {
         if self.number == 0 {
             self.find_temporary();

@@ -1,7 +1,7 @@
 //! The reads of a simulated client, each checked against the oracle: points, many at once, scans, snapshots, twins.
 //!
-//! A scan is checked key by key: each value that it gives, and that no key of its range is missing. Other clients run
-//! between its steps.
+//! A scan is checked key by key: each value in the scan, and each key of its range that the scan does not have. Other
+//! clients run between its steps.
 
 use super::client::{ClientRun, View};
 use crate::keys;
@@ -13,7 +13,7 @@ use thalweg::{Error, Keyspace, Range};
 
 type Bounds = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 type Entry = (Vec<u8>, Arc<[u8]>);
-/// The part of a range that was not read, between two keys; `None`: from its beginning, or to its end.
+/// The unread part of a range, between two keys; `None`: from the beginning, or to the end of the range.
 type Gap = (Option<Vec<u8>>, Option<Vec<u8>>);
 
 impl ClientRun {
@@ -218,7 +218,7 @@ impl ClientRun {
         (from, to)
     }
 
-    /// Reads a range from one end, the other, or both in turn, perhaps not wholly; then checks it.
+    /// Reads a range from one end, from the other, or from both in turn, perhaps only partly. Then checks the entries.
     fn scan(&mut self, name: &Arc<str>, mut range: Range, bounds: &Bounds, began: u64, ended: u64) {
         self.stage.world.doing(|| format!("scan of {name} {bounds:?}"));
         let (mut front, mut back): (Vec<Entry>, Vec<Entry>) = Default::default();

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use thalweg::{CommitTicket, DirectoryKeyspace, Durability, ErrorKind, Keyspace, WriteOptions};
 
-/// One change of a batch: the key's place, and its new value.
+/// One change of a batch: the keyspace, the key, and the new value.
 type Change = ((Arc<str>, Target), Vec<u8>, Value);
 
 /// The keyspace of a change.
@@ -20,7 +20,7 @@ pub(super) enum Target {
 }
 
 impl ClientRun {
-    /// Where a change is made: the directory keyspace gets its part.
+    /// Chooses the keyspace of a change; the directory keyspace gets its percentage.
     fn some_target(&mut self) -> (Arc<str>, Target) {
         if let Some((name, files)) = self.files.clone()
             && self.rng.percent(self.stage.plan.files_percent)
@@ -58,7 +58,7 @@ impl ClientRun {
         self.commit(write, changes, durability);
     }
 
-    /// Clears a keyspace; for the oracle that is a write that removes every key that can be written.
+    /// Clears a keyspace. For the oracle this is a write that removes every key that can be written.
     pub(super) fn clear(&mut self) {
         let write = self.stage.next_write();
         let (name, target) = self.some_target();
@@ -69,7 +69,7 @@ impl ClientRun {
             let keys: Vec<_> = numbers.clone().map(|number| keys::key(&scope, number)).collect();
             keys
         });
-        // Also the keys that a session writes between clients.
+        // The clear also removes the keys that the session writes between clients.
         let others = self.stage.oracle.borrow().keys_of(&name);
         let spots: Vec<_> = keys.chain(others).map(|key| ((Arc::clone(&name), key), None)).collect();
         let id = self.stage.oracle.borrow_mut().begin(label.clone(), spots);
@@ -178,7 +178,7 @@ impl ClientRun {
         self.rng.aside(31).percent(self.stage.plan.tickets_percent)
     }
 
-    /// Waits for a ticket for everything up to `position`, by a callback or in place. Or lets it go.
+    /// Waits for a ticket for everything up to `position`, by a callback or in place, or drops the ticket.
     fn use_ticket(&mut self, ticket: &CommitTicket, position: Position) {
         match self.rng.aside(32).below(10) {
             0 => {}
@@ -265,7 +265,8 @@ impl ClientRun {
         }
     }
 
-    /// Compacts all of a keyspace, or what it has behind its first key; or waits for compactions.
+    /// Compacts a keyspace, all of it or everything after its first key. Or compacts the fast tier, or waits for
+    /// compactions.
     pub(super) fn compact_range(&mut self) {
         let mut rng = self.rng.aside(36);
         if rng.one_in(3) {

@@ -15,20 +15,21 @@ const SHARD_BYTES_MIN: u64 = 8 << 20;
 const SHARDS_MAX: u64 = 16;
 /// A block larger than one in this many parts of a shard is not kept: it would evict too much for one read.
 const SHARD_PART_MAX: u64 = 8;
-/// Blocks of new tables that will be cached have one part in this many of the cache, and what their writers had begun.
+/// Blocks that will be cached, of new tables, may take one part in this many of the cache, plus the steps that their
+/// writers have begun.
 const COMING_PART: u64 = 4;
-/// Blocks have one part in this many of the cache at least, whatever is charged.
+/// Cached blocks keep at least one part in this many of the cache, however much is charged.
 const ROOM_PART_MIN: u64 = 8;
 
 /// See the module.
 pub(crate) struct BlockCache {
-    /// None for a cache of 0 bytes, which keeps nothing.
+    /// Empty for a cache of 0 bytes, which keeps nothing.
     shards: Box<[Mutex<Queues>]>,
     block_bytes_max: u64,
     bytes_max: u64,
-    /// Bytes of other memory that count against its room ([`super::Charge`]).
+    /// Bytes of other memory that are charged to the cache ([`super::Charge`]).
     charged: AtomicU64,
-    /// Whether they do.
+    /// Whether `charged` counts against the room of the cache.
     is_budget: bool,
     /// Bytes of blocks that will be cached.
     coming: AtomicU64,
@@ -74,8 +75,8 @@ impl BlockCache {
         self.bytes_max
     }
 
-    /// Whether a block of `bytes` that will be cached is to be kept until then: it is not too large for this cache, and
-    /// such blocks have not got their part of it already.
+    /// Whether a block of `bytes` may be kept until it is cached. It may if it is not too large for this cache, and the
+    /// blocks that will be cached have not yet used up their part of the cache.
     pub(crate) fn takes_coming(&self, bytes: usize) -> bool {
         weight(bytes) <= self.block_bytes_max && self.coming.load(Ordering::Relaxed) <= self.bytes_max / COMING_PART
     }
@@ -95,12 +96,12 @@ impl BlockCache {
         Slots::new(blocks)
     }
 
-    /// Bytes of other memory that count against the cache, or would.
+    /// Bytes of other memory that are charged to the cache, even if they do not count against its room.
     pub(crate) fn charged_bytes(&self) -> u64 {
         self.charged.load(Ordering::Relaxed)
     }
 
-    /// Counts `after` bytes of other memory instead of `before`, and evicts what has no room any more.
+    /// Counts `after` bytes of other memory instead of `before`, and evicts the blocks that no longer fit.
     pub(super) fn charge(&self, charged: Charged, before: u64, after: u64) {
         let (bytes, counts) = match charged {
             Charged::Others => (&self.charged, self.is_budget),
@@ -113,7 +114,7 @@ impl BlockCache {
         for shard in &self.shards {
             let evicted = {
                 let mut queues = lock(shard);
-                // Read under the lock: of several charges the last one to get it sees them all.
+                // The room is read under the lock, so the last of several charges to take the lock sees all of them.
                 queues.set_room(self.shard_room())
             };
             drop(evicted);
@@ -145,13 +146,15 @@ impl TableBlocks {
         self.slots.get(at)?.take_hit()
     }
 
-    /// As [`TableBlocks::get`], with the mark that [`TableBlocks::mark`] has set; 0: none.
+    /// Returns block `at` and counts a hit, as [`TableBlocks::get`] does, with the mark that [`TableBlocks::mark`] has
+    /// set. A mark of 0 means none.
     #[inline]
     pub(crate) fn get_marked(&self, at: usize) -> Option<(Slice, u16)> {
         self.slots.get(at)?.take_hit_marked()
     }
 
-    /// Marks `block`, which [`TableBlocks::get_marked`] gave as block `at`. The mark goes when it leaves the cache.
+    /// Marks `block`, which [`TableBlocks::get_marked`] returned as block `at`. The mark is lost when the block leaves
+    /// the cache.
     pub(crate) fn mark(&self, at: usize, block: &Slice, mark: u16) {
         if let Some(slot) = self.slots.get(at) {
             slot.mark(block, mark);

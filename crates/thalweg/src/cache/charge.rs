@@ -1,8 +1,8 @@
 //! [`Charge`]: memory that is not the cache's own and counts against its room.
 //!
 //! A database has one number for its memory ([`crate::Builder::memory_budget`]). Filters, indexes of tables and indexes
-//! of directories cannot be evicted, so blocks make room for them: the cache shrinks when they grow. It also
-//! shrinks, whatever its size is, for blocks that wait until their table is taken into use: they are its own.
+//! of directories cannot be evicted, so blocks make room for them: the cache shrinks when they grow. A cache of any
+//! kind also shrinks for blocks that wait until their table is taken into use, because they are the cache's own.
 //!
 //! Locks: those of the cache's shards, one after the other.
 
@@ -10,7 +10,7 @@ use super::block_cache::BlockCache;
 use super::charged::Charged;
 use std::sync::Arc;
 
-/// See the module. Dropping it gives the room back.
+/// See the module. Dropping a charge gives its room back.
 pub(crate) struct Charge {
     cache: Arc<BlockCache>,
     charged: Charged,
@@ -25,7 +25,7 @@ impl Charge {
         charge
     }
 
-    /// Counts nothing so far, for blocks that will be cached.
+    /// Returns a charge for blocks that will be cached. It counts nothing yet.
     pub(crate) fn of_coming_blocks(cache: &Arc<BlockCache>) -> Self {
         Charge { cache: Arc::clone(cache), charged: Charged::ComingBlocks, bytes: 0 }
     }
@@ -34,7 +34,7 @@ impl Charge {
         self.bytes
     }
 
-    /// Counts `bytes` instead of what was counted.
+    /// Counts `bytes` instead of the bytes counted before.
     pub(crate) fn set(&mut self, bytes: u64) {
         self.cache.charge(self.charged, self.bytes, bytes);
         self.bytes = bytes;

@@ -7,8 +7,8 @@
 //! Deterministic for the simulator: the number of shards depends on the capacity alone, and eviction uses neither
 //! randomness nor time. The same calls give the same hits.
 //!
-//! Locks: one a slot, held to clone a handle; one a shard, held for an insertion and its evictions. Order: shard, then
-//! slot. No lock is held across I/O.
+//! Locks: one per slot, held to clone a handle; one per shard, held for an insertion and its evictions. Order: shard,
+//! then slot. No lock is held across I/O.
 //!
 //! - `warmth`: how often a block is read
 //! - `slot`: a slot for each block of a table

@@ -1,13 +1,13 @@
 //! [`Queues`]: which blocks of a shard stay, by recency and by frequency.
 //!
 //! S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023). A new block enters the *small*
-//! queue, which has a tenth of the room. If it is not hit again before its turn, it is evicted. So a scan evicts little
-//! but its own blocks. If it was hit, it enters the *main* queue, where each hit is good for another round. A block
-//! that is read again soon after its eviction from the small queue enters the main queue at once: its slot remembers
-//! the eviction.
+//! queue, which has a tenth of the room. If it is not hit again before its turn, it is evicted. So a scan evicts few
+//! blocks besides its own. If it was hit, it enters the *main* queue, where each hit keeps it for another round. A
+//! block that is read again soon after its eviction from the small queue enters the main queue at once: its slot
+//! remembers the eviction.
 //!
-//! Invariants: `bytes` of a queue are those of the full slots that its entries name. After an insertion they are no
-//! more than the room. Entries of dropped tables are skipped, and swept once they are the greater part.
+//! Invariants: `bytes` of a queue is the sum over the full slots that its entries name. After an insertion the bytes of
+//! both queues are at most the room. Entries of dropped tables are skipped, and removed once they are the majority.
 
 use super::slot::{Slots, TakenBlock, Turn};
 use super::warmth::Warmth;
@@ -28,7 +28,7 @@ pub(super) struct Queues {
     room_bytes: u64,
     small: Queue,
     main: Queue,
-    /// The number of evictions from the small queue so far, which is the number of the latest.
+    /// The number of evictions from the small queue so far, which is also the number of the latest eviction.
     evictions: u32,
     /// Entries of tables that were dropped.
     dead: usize,
@@ -40,7 +40,7 @@ struct Queue {
     bytes: u64,
 }
 
-/// A slot, while its table is open.
+/// A reference to a slot, which ends when its table is closed.
 struct Entry {
     slots: Weak<Slots>,
     at: usize,

@@ -1,7 +1,7 @@
 //! [`Slots`]: a slot for each block of a table, with or without the block.
 //!
-//! Invariant: exactly one entry of a queue names a full slot. An empty slot is named by none, or by one that is
-//! skipped. A slot has 32 bytes, so that none lies across two lines of the processor's cache.
+//! Invariant: exactly one entry of a queue names a full slot. No entry names an empty slot, except one that the queue
+//! will skip. A slot has 32 bytes, so that none lies across two lines of the processor's cache.
 
 use super::warmth::Warmth;
 use crate::format::{Slice, prefetch};
@@ -28,7 +28,8 @@ const _: () = assert!(size_of::<Slot>() == 32);
 struct State {
     /// The block.
     buffer: Option<Buffer>,
-    /// Of a full slot: the bytes of the block. Of an empty one: the number of the eviction that emptied it, 0 for none.
+    /// In a full slot: the bytes of the block. In an empty slot: the number of the eviction that emptied it; 0 means
+    /// none.
     number: u32,
     /// The hits since the slot was filled, less those that turns in a queue used up.
     hits: u8,
@@ -51,7 +52,7 @@ pub(super) enum Turn {
     Empty,
     /// The block was hit often enough, and stays.
     Stays { bytes: usize },
-    /// The block goes.
+    /// The block is evicted.
     Evicted(TakenBlock),
 }
 
@@ -129,9 +130,9 @@ impl Slot {
         }
     }
 
-    /// Fills an empty slot with `block`, which the caller packed: it holds locks now. Given the number of the eviction
-    /// that emptied the slot, `to_main` decides whether the block goes to the main queue. Returns that decision, or
-    /// `None` if the slot was full.
+    /// Fills an empty slot with `block`. The caller has packed the block before it took its locks. Given the number of
+    /// the eviction that emptied the slot, `to_main` decides whether the block goes to the main queue. Returns that
+    /// decision, or `None` if the slot was full.
     pub(super) fn fill(&self, block: Slice, to_main: impl FnOnce(u32) -> bool) -> Option<bool> {
         let mut state = self.lock();
         if state.buffer.is_some() {
@@ -160,8 +161,8 @@ impl Slot {
         state.take(eviction).map_or(Turn::Empty, Turn::Evicted)
     }
 
-    /// Makes the turn of this slot in the main queue. A hit is used up for another round; without one the block is
-    /// evicted.
+    /// Makes the turn of this slot in the main queue. A block with hits uses up one hit and stays for another round. A
+    /// block without hits is evicted.
     pub(super) fn turn_in_main(&self) -> Turn {
         let mut state = self.lock();
         if state.buffer.is_some() && state.hits > 0 {

@@ -1,25 +1,27 @@
 //! [`Aligned`]: ends the tables of a job where tables of the level below end.
 //!
-//! A table that ends in the middle of one below makes two jobs rewrite that one. Where the tables of a level end at
-//! the same keys as some of the next one, each of those is rewritten once for each pass over the level
-//! (`docs/leveled.md`).
+//! If a table ends in the middle of a table of the level below, two jobs rewrite the lower table. If the tables of a
+//! level end at the same keys as some tables of the next level, each lower table is rewritten once for each pass over
+//! the level (`docs/leveled.md`).
 //!
-//! The tables below that the job's range overlaps are a row of *marks*: the first key of each, and the end of each. A
-//! table in flight that has `size` bytes ends. It ends sooner, before a key,
-//! - at the end of a table below, if the next such end is likely to lie beyond `size`: with `n` ends since it began,
-//!   at `size × n / (n + 1)` bytes;
-//! - if the key lies behind a table below of which the job has no key: the table in flight would lie over it for
-//!   nothing. So, too, if it lies over nothing yet, and would come to. Both only from one [`APART`]th of `size` on.
+//! The lower tables that the job's range overlaps give a row of *marks*: the first key of each, and the end of each. A
+//! table in flight ends when it has `size` bytes. It ends sooner, before a key, in two cases:
+//! - at the end of a lower table, if the next such end is likely to lie beyond `size`: with `n` ends since the table in
+//!   flight began, at `size × n / (n + 1)` bytes;
+//! - if the key lies behind a lower table of which the job has no key: the table in flight would lie over that table
+//!   for nothing. So, too, if the table in flight lies over nothing yet, and would lie over a table with this key. Both
+//!   hold only from one [`APART`]th of `size` on.
 //!
-//! The last rule keeps apart what is appended to several sequences of keys, and so what lies between the tables below:
-//! it goes down without a rewrite ([`super::plan`]).
+//! The last rule keeps apart keys that are appended to several sequences of keys. So their tables lie between the lower
+//! tables, and go down without a rewrite ([`super::plan`]).
 //!
-//! The level below may change while the job runs, and later. Then the tables end where they need not.
+//! The level below may change while the job runs, and later. Then some tables end where they need not end.
 
 use super::shape::Shape;
 use std::sync::Arc;
 
-/// Tables that end because of what lies below, or does not, are at least this part of a full one.
+/// A table that ends because of a lower table that it skips, or would begin to overlap, is at least this part of a full
+/// one.
 const APART: u64 = 4;
 
 /// See the module. A clone is for another range of the same job's keys.
@@ -28,18 +30,19 @@ pub(crate) struct Aligned {
     size: u64,
     /// First key and last key of each table below, in key order.
     marks: Arc<[Box<[u8]>]>,
-    /// The marks that the table in flight has passed, or that lie before it. Odd: its last key is in a table below, or
-    /// is the first key of one.
+    /// The number of marks that the table in flight has passed, or that lie before it. Odd: its last key is in a lower
+    /// table, or is the first key of one.
     passed: usize,
-    /// Those that its first key had passed.
+    /// The number of marks that its first key had passed.
     passed_first: usize,
-    /// The ends that it has passed since its first key, without those between two keys at which it could not end.
+    /// The ends of lower tables that the table in flight has passed since its first key. Ends that it passed between
+    /// two keys at which it could not end do not count.
     ends: u64,
 }
 
 impl Aligned {
-    /// Tables of at most `size` bytes with keys in `[from, to]`, above the level `below` of `shape`. `None`: it has no
-    /// table there.
+    /// Returns the rule for tables of at most `size` bytes with keys in `[from, to]`, above the level `below` of
+    /// `shape`; `None` if that level has no table there.
     pub(super) fn new(size: u64, shape: &Shape<'_>, below: usize, from: &[u8], to: &[u8]) -> Option<Self> {
         let range = shape.overlapping(below, from, to);
         let tables = shape.level(below).get(range).filter(|tables| !tables.is_empty())?;
@@ -68,20 +71,21 @@ impl Aligned {
         bytes < self.size && (!self.is_next_passed(key) || self.has_room_behind(key, bytes))
     }
 
-    /// The same for a key that passes a mark.
+    /// Does what [`Aligned::has_room`] does, for a key that passes a mark.
     fn has_room_behind(&mut self, key: &[u8], bytes: u64) -> bool {
         let before = self.passed;
         self.pass(key);
         let ended = (self.passed / 2 - before / 2) as u64;
         self.ends += ended;
         let is_likely_last = ended > 0 && bytes >= self.size / (self.ends + 1) * self.ends;
-        // A table below of which neither mark had been passed before, and both are now.
+        // A lower table is skipped if neither of its marks had been passed before, and both are now.
         let has_skipped = self.passed / 2 > before.div_ceil(2);
         let lies_over_nothing = before == self.passed_first && before.is_multiple_of(2);
         !is_likely_last && !((has_skipped || lies_over_nothing) && bytes >= self.size / APART)
     }
 
-    /// Whether the key, not below any before, has passed the next mark. The table below that ends with a key has it.
+    /// Whether the key, not below any before, has passed the next mark. The last key of a lower table belongs to that
+    /// table.
     #[inline]
     fn is_next_passed(&self, key: &[u8]) -> bool {
         let Some(mark) = self.marks.get(self.passed) else { return false };

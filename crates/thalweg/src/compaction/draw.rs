@@ -1,7 +1,7 @@
 //! Draws the levels of a partition, for golden tests and for people.
 //!
-//! One key axis for all rows, so that what stands above something overlaps it. Level 0 has as many rows as it needs,
-//! the newest on top; each level below has one:
+//! All rows share one key axis, so that tables that stand above each other overlap. Level 0 has as many rows as it
+//! needs, the newest on top; each level below has one:
 //!
 //! ```text
 //! L0  [a———————————f]            2 tables  2.0 MiB
@@ -9,8 +9,8 @@
 //! L1  [a———c] [d———f] [x]        3 tables  3.0 MiB
 //! ```
 //!
-//! With many tables the boxes would not fit a screen; then each row is a strip of cells over the same axis, with the
-//! number of tables that touch each, and the first and last key stand below.
+//! With many tables the boxes would not fit a screen. Then each row is a strip of cells over the same axis, and each
+//! cell shows how many tables touch it. The first and the last key stand below.
 
 use super::shape::{Levels, Shape};
 use crate::table::TableMeta;
@@ -20,13 +20,13 @@ use std::fmt::Write;
 /// Characters of a key that are shown.
 const LABEL_CHARS_MAX: usize = 8;
 
-/// A drawing wider than this becomes one of strips.
+/// A wider drawing consists of strips.
 const AXIS_CHARS_MAX: usize = 120;
 
 /// Cells of a strip.
 const STRIP_CELLS: usize = 64;
 
-/// The levels, drawn; ends with a newline. Two equal shapes give the same drawing.
+/// Returns a drawing of the levels that ends with a newline. Two equal shapes give the same drawing.
 pub(crate) fn draw(levels: &Levels) -> String {
     draw_shape(&Shape::of(levels))
 }
@@ -71,7 +71,7 @@ fn totals(tables: usize, bytes: u64) -> String {
     }
 }
 
-/// Level 0, newest first; a table shares a row with newer ones only if it overlaps none of them.
+/// Returns the rows of level 0, newest first. A table shares a row with newer ones only if it overlaps none of them.
 fn rows_of_level0<'a>(tables: &[&'a TableMeta]) -> Vec<Vec<&'a TableMeta>> {
     let mut rows: Vec<Vec<&TableMeta>> = Vec::new();
     for table in tables.iter().rev() {
@@ -90,7 +90,7 @@ fn rows_of_level0<'a>(tables: &[&'a TableMeta]) -> Vec<Vec<&'a TableMeta>> {
 enum Axis<'a> {
     /// Each key that begins or ends a table has a cell: where it starts, and its label.
     Boxes { cells: BTreeMap<&'a [u8], (usize, String)>, width: usize },
-    /// The rank of each such key among them, of `keys` in all.
+    /// The rank of each such key among them.
     Strips { ranks: BTreeMap<&'a [u8], usize> },
 }
 
@@ -147,7 +147,7 @@ impl<'a> Axis<'a> {
     }
 }
 
-/// `[min———max]`, or `[key]` for a table of one user key.
+/// Appends `[min———max]`, or `[key]` for a table of one user key.
 fn draw_box(out: &mut String, cells: &BTreeMap<&[u8], (usize, String)>, table: &TableMeta) {
     let (Some((from, min)), Some((to, max))) = (cells.get(&*table.key_min), cells.get(&*table.key_max)) else {
         return;

@@ -1,8 +1,8 @@
 //! Merges that read or write fast tables: the minor compaction (a memtable to a fast table), the internal compaction
 //! (fast tables to fast tables) and the eviction (fast tables to one table of level 0).
 //!
-//! A fast table is made in memory. Where the tier is a directory it is then written to a file of its own. Nothing here
-//! changes anything but its outputs.
+//! A fast table is made in memory. If the tier is a directory, it is then written to a file of its own. The merges
+//! change nothing except their outputs.
 
 use super::flush::flush_to;
 use super::look_ahead::Cut;
@@ -35,14 +35,14 @@ pub(crate) struct FastTableMaker {
 
 /// Where fast tables are kept.
 pub(crate) enum FastMedium {
-    /// In memory: in a region, as far as that has room, else on the heap. The ids are those of no file.
+    /// In memory: in a region while that has room, else on the heap. The ids are those of no file.
     Memory { region: Option<TierRegion>, next: AtomicU64 },
     /// In files of their own, with ids that no other table has.
     Files { files: Arc<FastTableFiles>, tables: Arc<TableStore> },
 }
 
-/// The region of a tier in memory. What it takes beyond the capacity of the tier (tables that were replaced and that
-/// merges or readers still have, and gaps between tables) counts against the room of the block cache.
+/// The region of a tier in memory. The block cache is charged for the memory that the region takes beyond the capacity
+/// of the tier: replaced tables that merges or readers still hold, and gaps between tables.
 pub(crate) struct TierRegion {
     region: Arc<Region>,
     capacity_bytes: u64,
@@ -50,7 +50,7 @@ pub(crate) struct TierRegion {
 }
 
 impl FastMedium {
-    /// Plain memory for tables of `bytes` in all. `cache` has less room while they take more.
+    /// Creates a medium in memory for tables of `bytes` in all. `cache` has less room while the tables take more.
     pub(crate) fn memory(bytes: u64, cache: &Arc<BlockCache>) -> Self {
         let region = Region::new(bytes).map(|region| TierRegion {
             region,
@@ -62,7 +62,7 @@ impl FastMedium {
 }
 
 impl TierRegion {
-    /// Looks how much memory the region has.
+    /// Charges the block cache for the memory that the region takes beyond the capacity.
     fn count(&self) {
         let mut beyond = self.beyond.lock();
         let bytes = self.region.memory_bytes().saturating_sub(self.capacity_bytes);
@@ -82,12 +82,12 @@ impl FastTableMaker {
         FastTableMaker { entropy, options, medium, buffers: Arc::clone(buffers) }
     }
 
-    /// How its tables are arranged.
+    /// Returns how its tables are arranged.
     pub(crate) fn options(&self) -> FastTableOptions {
         self.options
     }
 
-    /// The files of the tables; `None` of tables in memory.
+    /// Returns the files of the tables; `None` for tables in memory.
     pub(crate) fn files(&self) -> Option<&Arc<FastTableFiles>> {
         match &self.medium {
             FastMedium::Memory { .. } => None,
@@ -95,7 +95,7 @@ impl FastTableMaker {
         }
     }
 
-    /// A writer of the next table, and the generation of that.
+    /// Returns a writer of the next table, and the generation of that table.
     fn writer(&self) -> (FastTableWriter, u64) {
         let id = match &self.medium {
             FastMedium::Memory { next, .. } => TableId(next.fetch_add(1, Ordering::Relaxed)),
@@ -107,7 +107,7 @@ impl FastTableMaker {
 
     /// Finishes a table and keeps it.
     async fn keep(&self, writer: FastTableWriter, generation: u64) -> Result<(Arc<FastTable>, TableMeta)> {
-        // Now the buffers have all of it.
+        // At this point the buffers hold the whole table.
         self.buffers.count();
         match &self.medium {
             FastMedium::Memory { region, .. } => {
@@ -127,7 +127,7 @@ impl FastTableMaker {
         }
     }
 
-    /// Looks how much memory tables in memory and buffers have, now that some may have gone.
+    /// Updates the charges for the memory of tables and buffers, some of which may be gone.
     pub(crate) fn count_memory(&self) {
         self.buffers.count();
         if let FastMedium::Memory { region: Some(region), .. } = &self.medium {
@@ -150,7 +150,7 @@ enum MadeInMemory {
 }
 
 impl MadeInMemory {
-    /// In the region, if it has a place for `bytes`.
+    /// Begins a table in the region if that has a place for `bytes`, else on the heap.
     fn with_room(region: Option<&Arc<Region>>, bytes: usize) -> Self {
         match region.and_then(|region| region.begin(bytes)) {
             Some(piece) => MadeInMemory::Region(piece),
@@ -197,7 +197,7 @@ impl FastInputs {
     }
 }
 
-/// Writes all entries of a memtable to one fast table; `None` when it has none. As [`super::flush`].
+/// Writes all entries of a memtable to one fast table, like [`super::flush`]. Returns `None` if there are no entries.
 pub(crate) async fn flush_fast(
     entries: &mut impl SealedEntries,
     maker: &FastTableMaker,
@@ -210,8 +210,8 @@ pub(crate) async fn flush_fast(
     Ok(made.pop())
 }
 
-/// Merges what the inputs have of `range` to fast tables of about `table_bytes`, in key order. Tombstones stay: what
-/// they hide is below. `snapshots` and `steps` as for [`super::merge`].
+/// Merges the entries of the inputs in `range` to fast tables of about `table_bytes`, in key order. Tombstones stay,
+/// because they hide entries in lower levels. `snapshots` and `steps` are those of [`super::merge`].
 pub(crate) async fn compact_fast(
     inputs: &FastInputs,
     range: &Arc<KeyRange>,
@@ -225,8 +225,8 @@ pub(crate) async fn compact_fast(
     Ok(store.take())
 }
 
-/// Writes what the inputs have of `range` to one table of level 0; `None` when they have nothing. On an error the
-/// output is removed. `snapshots` and `steps` as for [`super::merge`].
+/// Writes the entries of the inputs in `range` to one table of level 0. Returns `None` if there are no entries. On an
+/// error the output is removed. `snapshots` and `steps` are those of [`super::merge`].
 pub(crate) async fn evict(
     inputs: &FastInputs,
     range: &Arc<KeyRange>,
@@ -234,7 +234,7 @@ pub(crate) async fn evict(
     snapshots: &[SeqNo],
     steps: &dyn Steps,
 ) -> Result<Option<TableMeta>> {
-    // One table, whatever its size, as a flush: level 0 counts tables, and readers look into each.
+    // One table, whatever its size, like a flush: level 0 counts tables, and readers look into each of them.
     let outputs = Outputs::new(store, 0, Cut::Size(u64::MAX));
     let mut tables = merge_runs(inputs.runs(range), retention(snapshots, false), outputs, steps).await?;
     assert!(tables.len() <= 1, "an eviction writes one table");
@@ -252,7 +252,7 @@ impl<'a> FastStore<'a> {
         FastStore { maker, made: Arc::default() }
     }
 
-    /// The tables that were finished, in the order of their keys.
+    /// Takes the finished tables, in the order of their keys.
     fn take(&self) -> Vec<Arc<FastTable>> {
         std::mem::take(&mut *self.made.lock())
     }
@@ -277,7 +277,7 @@ impl<'a> Store for FastStore<'a> {
     }
 }
 
-/// A fast table that is made.
+/// A fast table that is being made.
 struct FastWriter<'a> {
     writer: FastTableWriter,
     generation: u64,

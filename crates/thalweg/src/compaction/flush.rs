@@ -1,7 +1,7 @@
 //! The flush of one memtable (a minor compaction): all of it to one level-0 table.
 //!
-//! Old versions that nobody can read go; tombstones stay, for what they hide is below. Like a merge it is a coroutine
-//! that gives way now and then, and it changes nothing but its own output file.
+//! Old versions that no reader can see are dropped. Tombstones stay, because they hide entries in lower levels. Like a
+//! merge, a flush is a coroutine that yields regularly, and it changes nothing except its own output file.
 
 use super::look_ahead::Cut;
 use super::outputs::{Outputs, Store};
@@ -17,8 +17,8 @@ use crate::table::{PackWriters, TableMeta, TableWriters};
 /// Bytes written between two yields.
 const STEP_BYTES: usize = 64 << 10;
 
-/// Writes all entries of a memtable to one table (`None` when it has none), dropping versions no snapshot can see.
-/// Tombstones stay. `snapshots` as for [`super::merge`]. On an error the output is removed.
+/// Writes all entries of a memtable to one table and drops versions that no snapshot can see. Returns `None` if there
+/// are no entries. Tombstones stay. `snapshots` is that of [`super::merge`]. On an error the output is removed.
 pub(crate) async fn flush(
     entries: &mut impl SealedEntries,
     store: &TableWriters,
@@ -27,7 +27,7 @@ pub(crate) async fn flush(
     flush_to(entries, store, snapshots).await
 }
 
-/// As [`flush`], for a directory keyspace: to a pack.
+/// Does what [`flush`] does, for a directory keyspace: writes a pack.
 pub(crate) async fn flush_pack(
     entries: &mut impl SealedEntries,
     store: &PackWriters<'_>,

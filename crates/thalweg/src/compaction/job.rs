@@ -9,26 +9,26 @@ use crate::table::{KeyRange, Table, TableMeta};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// One compaction: of upper tables with what they overlap in the level below, or of upper tables alone, which are
-/// rewritten in their own level. It has at least one upper table.
+/// One compaction. It merges upper tables with the tables that they overlap in the level below, or rewrites upper
+/// tables in their own level. It has at least one upper table.
 pub(crate) struct Job {
     /// The level of the upper tables.
     pub(crate) level: usize,
-    /// The level of the lower tables, and of what it writes: the next one, or `level` if it rewrites in place.
+    /// The level of the lower tables and of the outputs: the next level, or `level` if the job rewrites in place.
     pub(crate) output_level: usize,
-    /// Of level 0: its oldest tables, oldest first; of any other level neighbours.
+    /// The oldest tables of level 0, oldest first, or neighbours of any other level.
     pub(crate) upper: Vec<Arc<Table>>,
     /// In key order.
     pub(crate) lower: Vec<Arc<Table>>,
-    /// The upper tables, of level 0 one, go down as they are.
+    /// Whether the upper tables go down as they are. From level 0 this is one table.
     pub(crate) trivial_move: bool,
-    /// No deeper level has keys of the job's range: tombstones that nobody can see any more are dropped.
+    /// Whether no deeper level has keys of the job's range. Then tombstones that no reader can see are dropped.
     pub(crate) bottom: bool,
     /// Where its tables end.
     pub(crate) cut: Cut,
-    /// It takes a table of level 1 that lies over too much of level 2 (vLSM).
+    /// Whether the job takes a table of level 1 that lies over too much of level 2 (vLSM).
     pub(crate) is_poor: bool,
-    /// A caller has asked for it and waits.
+    /// Whether a caller requested the job and waits.
     pub(crate) is_awaited: bool,
 }
 
@@ -44,30 +44,30 @@ pub(crate) struct RunningJob {
     pub(crate) key_max: Box<[u8]>,
     /// Where the outputs go.
     pub(crate) output_level: usize,
-    /// It has failed, and waits for its next try.
+    /// Whether the job has failed, and waits for its next attempt.
     pub(crate) is_parked: bool,
 }
 
 impl Job {
-    /// The reservation that [`super::Policy::pick`] must know while this job runs.
+    /// Returns the reservation that [`super::Policy::pick`] must know while this job runs.
     pub(crate) fn running(&self) -> RunningJob {
         RunningJob::new(self.level, self.output_level, self.inputs())
     }
 
-    /// Cuts its keys into at most `parts` ranges, at least one, of about equal bytes. Opens the tables if there is to
-    /// be more than one.
+    /// Cuts the keys of the job into at most `parts` ranges, at least one, of about equal bytes. Opens the tables if
+    /// `parts` is more than one.
     pub(crate) fn split(&self, parts: usize) -> Result<Vec<Arc<KeyRange>>> {
         split(self.tables(), parts)
     }
 
-    /// The same job for some of its lower tables.
+    /// Returns the same job for some of its lower tables.
     pub(crate) fn part(&self, lower: Vec<Arc<Table>>) -> Job {
         let (upper, cut) = (self.upper.clone(), self.cut.clone());
         let Job { level, output_level, bottom, is_poor, is_awaited, .. } = *self;
         Job { level, output_level, upper, lower, trivial_move: false, bottom, cut, is_poor, is_awaited }
     }
 
-    /// Whether what it writes stays in the level of its inputs.
+    /// Whether the outputs stay in the level of the inputs.
     pub(crate) fn is_in_place(&self) -> bool {
         self.output_level == self.level
     }
@@ -99,8 +99,8 @@ impl RunningJob {
         }
     }
 
-    /// The reservation of a merge of fast tables: nothing that a job takes. While it runs no split and no merge of
-    /// partitions begins.
+    /// Returns the reservation of a merge of fast tables. It reserves nothing that a job takes. While the merge runs,
+    /// no split and no merge of partitions begins.
     pub(crate) fn fast() -> Self {
         RunningJob {
             level: usize::MAX,
@@ -122,8 +122,8 @@ impl RunningJob {
     /// - both take from level 0, whose tables overlap;
     /// - both write the same keys of one level, so that their outputs would not be disjoint.
     ///
-    /// The jobs that the policies make never do the last two without the first. They are asked all the same: order and
-    /// disjointness rest on them, and not on how a policy chooses its inputs.
+    /// Among the jobs that the policies make, the last two never occur without the first. They are checked
+    /// nevertheless: order and disjointness rest on these checks, not on how a policy chooses its inputs.
     pub(super) fn conflicts(&self, other: &RunningJob) -> bool {
         (self.level == 0 && other.level == 0)
             || (self.output_level == other.output_level

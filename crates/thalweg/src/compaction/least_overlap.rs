@@ -1,7 +1,7 @@
-//! Which table of a level has the least to rewrite below it for its size.
+//! Finds the table of a level that has the least to rewrite below it for its size.
 //!
-//! A level of small tables has thousands, and is asked after each job: so what they overlap is found in one pass over
-//! both levels, and nothing else is looked at for a table that is no better than the best so far, or in a job already.
+//! A level of small tables has thousands, and the search runs after each job. So one pass over both levels finds all
+//! overlaps. A table that is no better than the best so far, or that is in a job already, is not examined further.
 
 use super::job::RunningJob;
 use super::plan::{Plan, can_run, plan_upper, ratio_cmp};
@@ -10,9 +10,10 @@ use crate::table::TableMeta;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Of the tables of `level` (not 0) the one with the least to rewrite below it for its size that can run, with those of
-/// its neighbours that overlap no other tables below than it does itself: they come along for their own bytes alone
-/// (LevelDB's and RocksDB's expansion of inputs). No job reads more than `most` bytes for them. Ties by key order.
+/// Plans the job of the table of `level` (not 0) that has the least to rewrite below it for its size, of those that can
+/// run. Neighbours that overlap no other lower tables than this table does join the job for their own bytes alone
+/// (LevelDB's and RocksDB's expansion of inputs). With neighbours a job reads no more than `most` bytes. Ties by key
+/// order.
 pub(super) fn plan_least_overlap_wide(
     shape: &Shape<'_>,
     running: &[RunningJob],
@@ -36,7 +37,8 @@ pub(super) fn plan_least_overlap_wide(
             if !is_better || upper.is_busy(&range) {
                 continue;
             }
-            // A neighbour in a gap of the level below may lie beyond its tables: then there is another one between.
+            // A neighbour may lie in a later gap of the level below. Then another lower table lies between, and the
+            // range is skipped.
             let plan = plan_upper(shape, level, range).filter(|plan| plan.lower == *below);
             if let Some(plan) = plan.filter(|plan| can_run(shape, running, plan)) {
                 best = Some((plan, ratio));
@@ -72,7 +74,7 @@ impl<'s> Side<'s> {
     }
 }
 
-/// The table at `index` with its neighbours that come along, of `most` bytes together; `None` of none.
+/// Returns the table at `index` with the neighbours that join it, of `most` bytes together; `None` if none joins it.
 fn widened(upper: &Side<'_>, overlaps: &[Range<usize>], index: usize, most: u64) -> Option<Range<usize>> {
     let all = overlaps.get(index).filter(|all| !all.is_empty())?;
     let mut bytes = upper.bytes(&(index..index + 1));

@@ -1,26 +1,27 @@
 //! The classic leveled policy: which job the shape of a partition needs most.
 //!
-//! A level's *score* is what is in it over what should be: tables over `level0_trigger` in level 0, bytes over
-//! target below, tombstones with what they hide; what a running job already takes out of it does not count. A level is
-//! *due* at a score of 1, or when its tombstones hide half of what there is; the last level is never a source.
+//! The *score* of a level is its content divided by its target: tables over `level0_patience` in level 0, bytes over
+//! target below. Tombstones count with the entries that they hide; tables that a running job already takes out of the
+//! level do not count. A level is *due* at a score of 1, or when its tombstones hide half of the bytes in it and below
+//! it. The last level is never a source.
 //!
-//! **Targets** follow from what there is ([`Targets`]): level 1 has a quarter of all bytes below level 0, within
-//! bounds, and each level below is the same number of times larger than the one above it, the last one with all the
-//! rest. So no level gets ten times its bytes to merge with while another one has hardly any.
+//! **Targets** follow from the bytes that there are ([`Targets`]): level 1 has a quarter of all bytes below level 0,
+//! within bounds. Each level below is larger than the one above it by the same factor, and the last one has all the
+//! rest. So no level is merged with ten times its bytes while another one has hardly any.
 //!
-//! **Deeper first**: of the levels that are due the deepest goes whose job can run beside the running ones. So level 0
-//! is merged into a level 1 of its proper size, and each level into a next one of its: what is in excess there would be
-//! rewritten for nothing, and would make the job longer. Meanwhile level 0 gathers tables, and its job takes all of
-//! them at once, as far as `job_bytes_max` allows. Only when it has [`LEVEL0_URGENT`] times its trigger does the
-//! highest score win, so that writers need not wait for what is deep, or level 1 if that would make the job too large;
-//! and while level 0 then waits for jobs of level 1 to end, level 1 starts no other, unless it is the fuller one.
+//! **Deeper first**: of the levels that are due, the deepest one whose job can run beside the running ones goes first.
+//! So each level is merged into a next level of its proper size: excess bytes there would be rewritten for nothing, and
+//! would make the job longer. Meanwhile level 0 gathers tables, and its job takes all of them at once, as far as
+//! `job_bytes_max` allows. When level 0 has [`LEVEL0_URGENT`] times its trigger, the highest score goes first instead,
+//! so that writers need not wait for deep levels. But level 1 goes first if it would make the job of level 0 too large.
+//! While level 0 then waits for jobs of level 1 to end, level 1 starts no other job, unless it is the fuller one.
 //!
-//! **For nothing** goes before all: a table of level 1 that lies over nothing of level 2 moves there ([`plan_free`]).
+//! **Free moves** go before all: a table of level 1 that lies over nothing of level 2 moves there ([`plan_free`]).
 //!
-//! **Level 0** gives its oldest tables, as many as can run: a prefix in flush order holds, for each key in it,
-//! every version that level 0 has below it, so the order of versions (see [`super`]) is kept. **Other levels** give
-//! the table that has the least to rewrite below it for its size, with those neighbours that have nothing else below
-//! them; ties by key order.
+//! **Level 0** gives its oldest tables, as many as can run. A prefix in flush order holds, for each of its keys, every
+//! older version of level 0, so the order of versions (see [`super`]) is kept. **Other levels** give the table that has
+//! the least to rewrite below it for its size, with those neighbours that overlap no other lower tables; ties by key
+//! order.
 
 use super::aligned::Aligned;
 use super::job::RunningJob;
@@ -34,9 +35,9 @@ use std::cmp::Reverse;
 /// The shape that the classic leveled policy keeps (LevelDB's and RocksDB's).
 #[derive(Clone, Debug)]
 pub(crate) struct LeveledOptions {
-    /// Level 0 is compacted into level 1 when it has this many tables, where much is read.
+    /// Level 0 is compacted into level 1 when it has this many tables, if the partition is read much.
     pub(crate) level0_trigger: usize,
-    /// The same while nobody reads. What counts is for the caller to say ([`super::Policy::with_level0_due_at`]).
+    /// The same number while nobody reads. The caller decides which one counts ([`super::Policy::with_level0_due_at`]).
     pub(crate) level0_patience: usize,
     /// With this many tables, level 0 no longer waits for deeper levels that are less full.
     pub(crate) level0_urgent: usize,
@@ -44,11 +45,12 @@ pub(crate) struct LeveledOptions {
     pub(crate) level1_bytes: u64,
     /// Each level below is this many times larger.
     pub(crate) growth_factor: u64,
-    /// A table of level 1 is closed at this many bytes, those of each level below at twice as many as above,
+    /// A table of level 1 is closed at this many bytes, a table of each level below at twice as many as in the level
+    /// above.
     pub(crate) table_bytes: u64,
-    /// but at no more than this.
+    /// A table of any level is closed at this many bytes at most.
     pub(crate) table_bytes_max: u64,
-    /// A job of level 0 reads no more bytes, if it can help it: what it reads stays until its edit is settled.
+    /// A job of level 0 reads no more bytes if possible: its inputs stay until its edit is settled.
     pub(crate) job_bytes_max: u64,
     /// Levels, level 0 included; at least 2.
     pub(crate) levels_max: usize,
@@ -57,18 +59,18 @@ pub(crate) struct LeveledOptions {
 /// [`LeveledOptions::level0_urgent`] of an ordered keyspace, divided by its trigger.
 pub(crate) const LEVEL0_URGENT: usize = 4;
 
-/// Tables of the level below that a job with several upper tables may be as large as.
+/// The size limit of a job with several upper tables, in full tables of the level below.
 const WIDE_TABLES: u64 = 25;
 
 impl LeveledOptions {
-    /// Bytes at which a table of `level` is closed. Most tables are in the last level, and each is a file with a
-    /// descriptor: small ones are for the levels that memtables wait for.
+    /// Returns the bytes at which a table of `level` is closed. Most tables are in the last level, and each is a file
+    /// with a descriptor. So small tables are only for the levels that memtables wait for.
     pub(super) fn table_bytes_at(&self, level: usize) -> u64 {
         let doubled = (1..level).fold(self.table_bytes, |bytes, _| bytes.saturating_mul(2));
         doubled.min(self.table_bytes_max)
     }
 
-    /// Where the tables that a job writes end.
+    /// Returns where the outputs of a job end.
     pub(super) fn cut(&self, shape: &Shape<'_>, plan: &Plan) -> Cut {
         let size = self.table_bytes_at(plan.output_level);
         let job = plan.running(shape);
@@ -77,7 +79,7 @@ impl LeveledOptions {
     }
 }
 
-/// The job that is wanted most, or `None`; see [`super::Policy::pick`].
+/// Returns the job that the shape needs most, or `None`; see [`super::Policy::pick`].
 pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {
     if let Some(plan) = plan_free(options, shape, running) {
         return Some(plan);
@@ -87,7 +89,8 @@ pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[Runni
         .map(|level| score(&targets, shape, running, level))
         .filter(|score| score.amount >= score.target)
         .collect();
-    // All of level 1 goes into a job of level 0: where that would be half of the job, level 1 has to be smaller first.
+    // A job of level 0 takes all of level 1. If that would be more than half of the job, level 1 has to be smaller
+    // first.
     let level1_fits = shape.bytes(1) <= targets.bytes(1).max(options.job_bytes_max / 2);
     let urgent = |score: &Score| score.level == 0 && score.amount >= options.level0_urgent as u64;
     if !scores.iter().any(urgent) {
@@ -98,7 +101,7 @@ pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[Runni
     } else {
         scores.sort_by_key(|score| (score.level != 1, Reverse(score.level)));
     }
-    // Else jobs that start one after the other in level 1 could keep level 0 waiting until level 1 is small.
+    // Otherwise jobs that start one after the other in level 1 could keep level 0 waiting until level 1 is small.
     let level0_runs = running.iter().any(|job| job.level == 0);
     let mut level0_waits = false;
     for score in scores {
@@ -117,9 +120,10 @@ pub(super) fn plan(options: &LeveledOptions, shape: &Shape<'_>, running: &[Runni
     None
 }
 
-/// A move of a table of level 1 that lies between tables of level 2. It costs nothing, and each job of level 0 would
-/// rewrite the table. Such tables come of what is appended to several sequences of keys ([`super::aligned`]). One of
-/// less than half a full table stays until there is more: below it would stay so small.
+/// Plans a move of a table of level 1 that lies between tables of level 2. The move costs nothing, and without it each
+/// job of level 0 would rewrite the table. Such tables come from appends to several sequences of keys
+/// ([`super::aligned`]). A table of less than half the full size stays until it is larger: below it would stay so
+/// small.
 fn plan_free(options: &LeveledOptions, shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {
     if shape.level(2).is_empty() {
         return None;
@@ -132,7 +136,7 @@ fn plan_free(options: &LeveledOptions, shape: &Shape<'_>, running: &[RunningJob]
     Some(widen_move(shape, running, plan, is_large, u64::MAX))
 }
 
-/// A job that takes the tables of level 0 down that are `wanted`, and all that are older, as far as they fit into one.
+/// Plans a job that takes the `wanted` tables of level 0 down, and all older ones, as far as they fit into one job.
 pub(super) fn plan_wanted_level0(
     options: &LeveledOptions,
     shape: &Shape<'_>,
@@ -143,12 +147,13 @@ pub(super) fn plan_wanted_level0(
     plan_level0(shape, running, level0_tables_max(options, shape).min(newest + 1), |_| true)
 }
 
-/// A job that takes more than one table from `level` reads no more bytes: it should not keep others waiting for long.
+/// Returns the most bytes that a job with several tables of `level` reads: it should not keep others waiting for long.
 fn wide_bytes_max(options: &LeveledOptions, level: usize) -> u64 {
     options.table_bytes_at(level + 1).saturating_mul(WIDE_TABLES).min(options.job_bytes_max)
 }
 
-/// How many tables a job of level 0 takes at most: fewer than `level0_trigger` would rewrite level 1 for too little.
+/// Returns how many tables a job of level 0 takes at most. The limit is at least `level0_trigger`: fewer tables would
+/// rewrite level 1 for too little.
 fn level0_tables_max(options: &LeveledOptions, shape: &Shape<'_>) -> usize {
     let mut bytes = shape.bytes(1);
     let fit = shape.level(0).iter().take_while(|table| {
@@ -192,12 +197,13 @@ fn score(targets: &Targets, shape: &Shape<'_>, running: &[RunningJob], level: us
     Score { level, amount, target }
 }
 
-/// How much should be in each level, as much as there is below level 0.
+/// The target of each level, from the bytes that there are below level 0.
 ///
-/// With a level 1 of `x`, to which level 0 gives `b` at once, and a factor of `g` from level to level, a byte is
-/// written `1 + x / b` times into level 1, and about `1 + g / 2` times into each level below. The sum is least with an
-/// `x` of about `b × g / 2`: with the usual factors two to four times `level1_bytes`, which is what level 0 gives. In
-/// the model of `load.rs` three times costs least or nearly so for 10 to 60 times `level1_bytes` in all.
+/// Let level 1 have `x` bytes, let level 0 give it `b` bytes at once, and let `g` be the factor from level to level.
+/// Then a byte is written `1 + x / b` times into level 1, and about `1 + g / 2` times into each level below. The sum is
+/// least with an `x` of about `b × g / 2`. With the usual factors this is two to four times `level1_bytes`, which is
+/// what level 0 gives. In the model of `load.rs` three times costs least or nearly so for 10 to 60 times `level1_bytes`
+/// in all.
 pub(super) struct Targets {
     level0_tables: u64,
     level1_bytes: u64,
@@ -217,7 +223,7 @@ const WHOLE: u64 = 256;
 impl Targets {
     pub(super) fn of(options: &LeveledOptions, shape: &Shape<'_>) -> Self {
         let least = options.level1_bytes;
-        // Half of a job of level 0 at most.
+        // At most half of a job of level 0.
         let most = least.saturating_mul(LEVEL1_TIMES_MAX).min(options.job_bytes_max / 2).max(least);
         let all: u64 = (1..shape.len()).map(|level| shape.bytes(level)).sum();
         let deepest = shape.deepest().max(1);
@@ -228,7 +234,7 @@ impl Targets {
         };
         let last = (deepest..options.levels_max.max(deepest)).find(|level| targets.bytes(*level) > all);
         let Some(last) = last else { return targets };
-        // The least with which the last level is not due if it has all.
+        // Finds the least factor with which the last level is not due even if it has all bytes.
         let (mut too_small, mut enough) = (WHOLE - 1, targets.factor);
         while too_small + 1 < enough {
             targets.factor = too_small.midpoint(enough);
@@ -242,7 +248,7 @@ impl Targets {
         targets
     }
 
-    /// Bytes of a level, which is not 0.
+    /// Returns the target of a level (not 0) in bytes.
     pub(super) fn bytes(&self, level: usize) -> u64 {
         let grown = |bytes: u64, _| {
             let bytes = u128::from(bytes) * u128::from(self.factor) / u128::from(WHOLE);
@@ -251,7 +257,7 @@ impl Targets {
         (1..level).fold(self.level1_bytes, grown)
     }
 
-    /// Tables of level 0, bytes of the others.
+    /// Returns the target of a level: tables for level 0, bytes for the others.
     fn of_level(&self, level: usize) -> u64 {
         if level == 0 { self.level0_tables } else { self.bytes(level) }
     }

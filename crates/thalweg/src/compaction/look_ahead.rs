@@ -1,15 +1,15 @@
-//! Where a table ends: at its size, where one of the level below ends ([`Aligned`]), or, in level 1 of vLSM, where it
-//! would come to lie over too much of level 2 (VLSM-7, section 4.2; `docs/vlsm.md`).
+//! Decides where a table ends: at its size, where a table of the level below ends ([`Aligned`]), or, in level 1 of
+//! vLSM, before it lies over too much of level 2 (VLSM-7, section 4.2; `docs/vlsm.md`).
 //!
-//! A job into level 1 knows the tables of level 2. Before a key is added to the table in flight, its *overlap* is taken
-//! as if the key were in it already: the bytes of the tables of level 2 that it would touch. The table is closed before
-//! the key
+//! A job into level 1 knows the tables of level 2. Before a key is added to the table in flight, the *overlap* of the
+//! table is computed as if it had the key already: the bytes of the tables of level 2 that it would touch. The table is
+//! closed before the key
 //! - at `size_max` bytes;
 //! - at `size_min` bytes or more, if the overlap would be beyond what [`OverlapLimit`] allows.
 //!
-//! So a table below `size_max` but above `size_min` is *good*: its overlap is within the limit. One that is beyond the
-//! limit before it has `size_min` bytes is *poor*, and ends at that size. The last table of a job may be of any size.
-//! Level 2 may change while the job runs, and later: whether a table is good is asked again when one is picked.
+//! So a table below `size_max` but above `size_min` is *good*: its overlap is within the limit. A table that is beyond
+//! the limit before it has `size_min` bytes is *poor*, and ends at that size. The last table of a job may be of any
+//! size. Level 2 may change while the job runs, and later, so a table is judged again when one is picked.
 
 use super::aligned::Aligned;
 use super::shape::Shape;
@@ -61,14 +61,14 @@ impl OverlapLimit {
 pub(crate) enum Cut {
     /// At this many bytes.
     Size(u64),
-    /// See there.
+    /// Where tables of the level below end; see [`Aligned`].
     Aligned(Aligned),
-    /// See the module.
+    /// By looking ahead; see the module.
     LookAhead(LookAhead),
 }
 
 impl Cut {
-    /// Of tables that were cut by looking ahead: how many are good, and how many poor.
+    /// Returns how many of the tables are good and how many are poor; `None` if they were not cut by looking ahead.
     pub(crate) fn judge(&self, tables: &[TableMeta]) -> Option<(u64, u64)> {
         match self {
             Cut::Size(_) | Cut::Aligned(_) => None,
@@ -76,7 +76,7 @@ impl Cut {
         }
     }
 
-    /// The first key of a table: it is added next.
+    /// Begins a table. Its first key is added next.
     #[inline]
     pub(super) fn begin(&mut self, key: &[u8]) {
         match self {
@@ -86,7 +86,7 @@ impl Cut {
         }
     }
 
-    /// Whether a key, larger than any in it, may join the table in flight, which has `bytes`.
+    /// Whether a key may join the table in flight, which has `bytes` and only smaller keys.
     #[inline]
     pub(super) fn has_room(&mut self, key: &[u8], bytes: u64) -> bool {
         match self {
@@ -102,7 +102,7 @@ impl Cut {
 struct Below {
     key_min: Box<[u8]>,
     key_max: Box<[u8]>,
-    /// Bytes of it and all before it.
+    /// The bytes of this table and of all tables before it.
     bytes_to_end: u64,
 }
 
@@ -119,7 +119,7 @@ pub(crate) struct LookAhead {
 }
 
 impl LookAhead {
-    /// For a job whose keys are in `[from, to]`, above the level 2 of `shape`.
+    /// Creates the rule for a job whose keys are in `[from, to]`, above the level 2 of `shape`.
     pub(super) fn new(limit: OverlapLimit, size_min: u64, shape: &Shape<'_>, from: &[u8], to: &[u8]) -> Self {
         let range = shape.overlapping(2, from, to);
         let mut bytes_to_end = 0;
@@ -130,7 +130,7 @@ impl LookAhead {
         LookAhead { limit, size_min, below: below.collect(), start: 0, end: 0 }
     }
 
-    /// Tables of level 1 that are good, and those that are poor.
+    /// Returns how many of these tables of level 1 are good, and how many are poor.
     pub(super) fn judge<'m>(&self, tables: impl Iterator<Item = &'m TableMeta>) -> (u64, u64) {
         let (mut good, mut poor) = (0, 0);
         for table in tables {
@@ -162,7 +162,7 @@ impl LookAhead {
         bytes < self.limit.size_max && (bytes < self.size_min || self.limit.allows(bytes, overlap))
     }
 
-    /// The table in flight reaches to `key`.
+    /// Extends the table in flight to `key`.
     #[inline]
     fn touch(&mut self, key: &[u8]) {
         while self.below.get(self.end).is_some_and(|below| *below.key_min <= *key) {

@@ -1,9 +1,9 @@
-//! The merge of one job: read the inputs in internal-key order, keep what somebody may still read, write new tables.
+//! The merge of one job: read the inputs in internal-key order, keep what a reader may still see, write new tables.
 //!
-//! Runs as a coroutine: it gives way, and asks whether it was cancelled or should rest, every [`STEP_BYTES`] it has
-//! read, however little it writes. From one [`Pause`] to the next, the others being where what was read ends or a chunk
-//! to write is full, it is a plain loop. It changes nothing but its own output files: the caller's edit makes them
-//! live.
+//! The merge is a coroutine. After every [`STEP_BYTES`] that it has read, however little it writes, it yields and asks
+//! whether it was cancelled or should rest. Other pauses come where a chunk that was read ends, and when a chunk to
+//! write is full. From one [`Pause`] to the next the merge is a plain loop. It changes nothing except its own output
+//! files: the caller's edit makes them live.
 
 use super::job::Job;
 use super::outputs::{Outputs, Store};
@@ -21,10 +21,11 @@ pub(crate) const STEP_BYTES: usize = 64 << 10;
 
 /// The questions that a merge asks between two steps.
 pub(crate) trait Steps: Sync {
-    /// Whether it should end with [`Error::Closed`].
+    /// Whether the merge should end with [`Error::Closed`].
     fn is_cancelled(&self) -> bool;
 
-    /// After a step that read `bytes`: what it waits for before the next, and asks again, with no bytes.
+    /// Returns what the merge must wait for after a step that read `bytes`. After the wait it asks again, with no
+    /// bytes.
     fn rest(&self, bytes: u64) -> Option<Task>;
 }
 
@@ -39,10 +40,11 @@ impl<F: Fn() -> bool + Sync> Steps for F {
     }
 }
 
-/// Merges what the job's inputs have of `range` to new tables. `snapshots`: the sequence numbers readers may be pinned
-/// at, ascending, the visible one last; of the versions of a key only the newest at or below each is kept, and those
-/// above the last. A reader that is not among them must read at or above the last, or from the tables as they were
-/// before this job. `steps` is asked now and then. On an error every output so far is removed.
+/// Merges the entries of the job's inputs in `range` to new tables. `snapshots` are the sequence numbers at which
+/// readers may be pinned, ascending, the visible one last. Of the versions of a key the merge keeps the newest one at
+/// or below each snapshot, and all versions above the last. A reader that is not among them must read at or above the
+/// last, or from the tables as they were before this job. `steps` is asked now and then. On an error every output so
+/// far is removed.
 pub(crate) async fn merge(
     job: &Job,
     range: &Arc<KeyRange>,
@@ -56,7 +58,7 @@ pub(crate) async fn merge(
     merge_runs(runs, retention(snapshots, job.bottom), outputs, steps).await
 }
 
-/// As [`merge`], for a directory keyspace: of packs.
+/// Does what [`merge`] does, for a directory keyspace: merges packs.
 pub(crate) async fn merge_packs(
     job: &Job,
     range: &Arc<KeyRange>,
@@ -69,17 +71,17 @@ pub(crate) async fn merge_packs(
     let runs = runs(job.level, &inputs(&job.upper), &inputs(&job.lower), range);
     let outputs = Outputs::new(store, job.output_level, job.cut.clone());
     let bottom = job.bottom || planted(Bug::PackTombstoneDropped);
-    // A block of a pack saves what numbers of 0 do not take (`docs/directory.md`, sequence number 0).
+    // A number of 0 takes no space in a block of a pack (`docs/directory.md`, sequence number 0).
     let retention = retention(snapshots, bottom).with_zero_numbers(job.bottom);
     merge_runs(runs, retention, outputs, steps).await
 }
 
-/// The versions that a job keeps.
+/// Returns the rule which versions a job keeps.
 pub(super) fn retention(snapshots: &[SeqNo], bottom: bool) -> Retention<'_> {
     Retention::new(snapshots, bottom || planted(Bug::TombstoneDroppedEarly))
 }
 
-/// The runs of a job: level-0 tables overlap, so each is its own; tables of another level follow each other.
+/// Returns the runs of a job. Tables of level 0 overlap, so each is its own run; tables of another level form one run.
 pub(super) fn runs<I: Input + Clone>(level: usize, upper: &[I], lower: &[I], range: &Arc<KeyRange>) -> Vec<Run<I>> {
     let upper: Vec<Vec<I>> = match level {
         0 => upper.iter().map(|table| vec![table.clone()]).collect(),
@@ -98,7 +100,7 @@ pub(super) async fn merge_runs<I: Input, S: Store>(
     let store = outputs.store();
     let damaged = |id: TableId, expected, found| Error::corruption(&store.path(id), 0, expected, found);
     let entries = MergedRuns::new(runs);
-    // The first entry already asks whether to go on at all.
+    // A full step, so that the first entry already asks whether to go on at all.
     let step_bytes = STEP_BYTES;
     let merge = Merge { entries, retention, outputs: &mut outputs, step_bytes, damaged: &damaged };
     let done = match merge.run(steps).await {
@@ -118,14 +120,14 @@ pub(super) async fn merge_runs<I: Input, S: Store>(
 enum Pause {
     /// The chunk that the entry is in has ended.
     ChunkEnd,
-    /// The entry stays, and there is no table with room for it.
+    /// The entry is kept, and no table has room for it.
     NoRoom,
-    /// The entry stays, and its value is not in memory: a long one is read only then, so that a merge has one at a
+    /// The entry is kept, and its value is not in memory. A long value is read only then, so that a merge has one at a
     /// time, and not one of each run.
     Value,
     /// A chunk of a table is full.
     Write,
-    /// It is time to give way.
+    /// It is time to yield.
     Yield,
 }
 
@@ -170,7 +172,7 @@ impl<I: Input, S: Store> Merge<'_, '_, I, S> {
         }
     }
 
-    /// Gives way if it is time to.
+    /// Yields if it is time to.
     async fn give_way(&mut self, steps: &dyn Steps) -> Result<()> {
         if self.step_bytes >= STEP_BYTES {
             let mut bytes = std::mem::take(&mut self.step_bytes) as u64;
@@ -186,7 +188,7 @@ impl<I: Input, S: Store> Merge<'_, '_, I, S> {
         Ok(())
     }
 
-    /// Takes entry after entry.
+    /// Takes entries until the merge has to pause.
     fn go(&mut self) -> Result<Pause> {
         while self.entries.advance_in_chunk(self.damaged)? {
             if let Some(pause) = self.take() {
@@ -199,7 +201,7 @@ impl<I: Input, S: Store> Merge<'_, '_, I, S> {
         Ok(Pause::ChunkEnd)
     }
 
-    /// Takes the entry at hand.
+    /// Takes the current entry.
     #[inline]
     fn take(&mut self) -> Option<Pause> {
         let (entry, relation) = (self.entries.entry(), self.entries.relation());
@@ -211,7 +213,7 @@ impl<I: Input, S: Store> Merge<'_, '_, I, S> {
         if self.outputs.has_room(entry.key()) { self.add() } else { Some(Pause::NoRoom) }
     }
 
-    /// Adds the entry at hand, which stays.
+    /// Adds the current entry, which is kept.
     #[inline]
     fn add(&mut self) -> Option<Pause> {
         let entry = self.entries.entry();

@@ -7,12 +7,12 @@
 //!   a level-0 job takes a prefix of level 0; a job of a deeper level takes every table that could hold the key there.
 //! - **Disjoint**: tables of a level below 0 are sorted and no user key is in two of them, so a level has at most one
 //!   table to look at for a key, and all versions of a key in a level move together.
-//! - A job takes everything of the output level that overlaps the *hull* of its upper tables, also what lies in a gap
+//! - A job takes every table of the output level that overlaps the *hull* of its upper tables, also a table in a gap
 //!   between them, since one output may span that gap.
 //!
-//! Locks: none. The caller calls [`Policy::pick`] and registers [`Job::running`] under the lock that guards its levels,
-//! and takes the job off that list in the critical section that installs its outputs, or later, never earlier: the
-//! policy must see either a job's inputs in `levels` and the job in `running`, or its outputs in `levels`.
+//! Locks: none. The caller calls [`Policy::pick`] and registers [`Job::running`] under the lock that guards its levels.
+//! It takes the job off that list in the critical section that installs the outputs, or later, never earlier. So the
+//! policy sees either a job's inputs in `levels` and the job in `running`, or its outputs in `levels`.
 //!
 //! In reading order:
 //!

@@ -1,7 +1,8 @@
 //! [`Outputs`]: the tables that a flush or a merge writes, cut by size, all or nothing.
 //!
-//! Until an edit names them outputs belong to nobody: whoever fails calls [`Outputs::discard`], which removes what was
-//! written. A removal that fails, or a coroutine that is dropped half-way, leaves an orphan, which recovery removes.
+//! Until an edit names them, no one owns the outputs. A caller that fails calls [`Outputs::discard`], which removes all
+//! that was written. A removal that fails, or a coroutine that is dropped half-way, leaves an orphan, which recovery
+//! removes.
 
 use super::look_ahead::Cut;
 use super::predecessor::Relation;
@@ -12,7 +13,7 @@ use crate::table::{PackWriter, PackWriters, TableMeta, TableWriter, TableWriters
 use std::future::Future;
 use std::path::PathBuf;
 
-/// Where output tables are written: [`TableWriters`], and a fake in tests.
+/// The place where output tables are written: [`TableWriters`], [`PackWriters`], the fast tier, and a fake in tests.
 pub(super) trait Store: Sync {
     type Writer: Writer;
     fn create(&self, level: usize) -> impl Future<Output = Result<Self::Writer>> + Send;
@@ -26,7 +27,7 @@ pub(super) trait Writer: Send {
     fn expect(&mut self, warmth: Warmth);
     fn write(&mut self) -> impl Future<Output = Result<()>> + Send;
     fn bytes(&self) -> u64;
-    /// On an error the file is gone.
+    /// Finishes the file. On an error it is removed.
     fn finish(self) -> impl Future<Output = Result<TableMeta>> + Send;
     /// Removes the file.
     fn abandon(self) -> impl Future<Output = ()> + Send;
@@ -99,8 +100,9 @@ impl Writer for PackWriter {
     }
 }
 
-/// Tables being written, one after the other. An entry that stays is a call of `pass`, then `next_table` unless there
-/// is room, then `add`, then `write` if that says so; one that does not stay is a call of `pass` alone.
+/// Tables being written, one after the other. For an entry that is kept, the caller calls `pass`, then `next_table`
+/// unless there is room, then `add`, then `write` if `add` says so. For an entry that is dropped, it calls `pass`
+/// alone.
 pub(super) struct Outputs<'a, S: Store> {
     store: &'a S,
     /// The level that the tables are for.
@@ -108,13 +110,13 @@ pub(super) struct Outputs<'a, S: Store> {
     /// Where a table is closed, at a change of the user key.
     cut: Cut,
     writer: Option<S::Writer>,
-    /// Nothing was added to it yet.
+    /// Whether nothing was added to the writer yet.
     is_empty: bool,
     finished: Vec<TableMeta>,
-    /// The user key changed since the last entry that was added.
+    /// Whether the user key changed since the last entry that was added.
     may_cut: bool,
-    /// First bytes that the key passed last has in common with the key added last. Of sorted keys that is the least
-    /// that any two neighbours between them have in common.
+    /// How many first bytes the key passed last shares with the key added last. For sorted keys this is the least that
+    /// any two neighbours between them share.
     shared: usize,
 }
 
@@ -136,15 +138,15 @@ impl<'a, S: Store> Outputs<'a, S> {
         self.store
     }
 
-    /// The next entry, whether it stays or not.
+    /// Notes the next entry, whether it is kept or not.
     #[inline]
     pub(super) fn pass(&mut self, relation: Relation) {
         self.may_cut |= relation.key_changed;
         self.shared = self.shared.min(relation.shared);
     }
 
-    /// Whether the entry passed last, which has this key, can be added. Only where the user key changes may a table
-    /// end: a user key never straddles two tables of a level.
+    /// Whether the table has room for the entry passed last, which has this key. A table may end only where the user
+    /// key changes: no user key is in two tables of a level.
     #[inline]
     pub(super) fn has_room(&mut self, key: &[u8]) -> bool {
         self.writer.as_ref().is_some_and(|writer| !self.may_cut || self.cut.has_room(key, writer.bytes()))
@@ -159,7 +161,7 @@ impl<'a, S: Store> Outputs<'a, S> {
         Ok(())
     }
 
-    /// Adds the entry passed last; whether `write` is due. Requires room.
+    /// Adds the entry passed last, for which there must be room. Returns whether `write` is due.
     #[inline]
     pub(super) fn add(&mut self, key: &[u8], seq: SeqNo, kind: EntryKind, value: &[u8], warmth: Warmth) -> bool {
         let Some(writer) = &mut self.writer else { unreachable!("an entry is added where there is room") };
@@ -182,7 +184,7 @@ impl<'a, S: Store> Outputs<'a, S> {
         }
     }
 
-    /// The tables written. After an error: `discard`.
+    /// Returns the written tables. After an error the caller calls `discard`.
     pub(super) async fn finish(&mut self) -> Result<Vec<TableMeta>> {
         self.close().await?;
         Ok(std::mem::take(&mut self.finished))
@@ -194,7 +196,7 @@ impl<'a, S: Store> Outputs<'a, S> {
             writer.abandon().await;
         }
         for table in &self.finished {
-            // The error that brought us here is the one to tell; a file left behind is an orphan.
+            // The first error is the one to report; a file left behind is an orphan.
             let _ = self.store.remove(table.id);
         }
     }

@@ -1,18 +1,18 @@
-//! [`Plan`]: one job as positions in the levels, and what every policy must do alike when it makes one.
+//! [`Plan`]: one job as positions in the levels, and the rules that every policy follows when it makes one.
 //!
-//! **A trivial move** takes a table that overlaps nothing in the level below down without a rewrite, from a level below
-//! 0 several at once; from level 0 it is the oldest, and must overlap no other there. Not so a table
-//! of many tombstones above nothing: moves would carry it for free to the last level, which is never a source, and
-//! its tombstones would stay for ever; a rewrite drops them.
+//! **A trivial move** takes a table that overlaps nothing in the level below down without a rewrite. From a level below
+//! 0 it takes several at once; from level 0 it takes the oldest, which must overlap no other there. A table of many
+//! tombstones above nothing is rewritten instead: moves would carry it for free to the last level, which is never a
+//! source, and its tombstones would stay for ever. A rewrite drops them.
 //!
-//! **Bottom**: a job may drop a tombstone for good when no older version of its key is anywhere else. By the order
-//! of versions those are only below it: in the job's own inputs (which hold all of the output level that can have
-//! the key), or in a deeper level, and `bottom` says that no deeper level overlaps the job's range. That stays true
-//! while the job runs. A job running at the pick still has its inputs in `levels`, so deeper data that it moves
-//! down is seen where it comes from. Nothing new can come to the deeper levels from the job's key ranges but
-//! through the output level, where the tables that hold these keys are the job's own inputs, hence busy, and its
-//! output range is reserved. What comes from above (newer memtables and level-0 tables, jobs into the source level)
-//! holds only newer versions.
+//! **Bottom**: a job may drop a tombstone for good when no older version of its key is anywhere else. By the order of
+//! versions, older ones are only below it: in the job's own inputs (which hold all of the output level that can have
+//! the key), or in a deeper level. `bottom` says that no deeper level overlaps the job's range, and that stays true
+//! while the job runs. A job that runs at the pick still has its inputs in `levels`, so deeper data that it moves down
+//! is seen in the level from which it comes. New data in the job's key ranges comes to the deeper levels only through
+//! the output level. There the tables that hold these keys are the job's own inputs, hence busy, and its output range
+//! is reserved. Data from above (newer memtables and level-0 tables, jobs into the source level) holds only newer
+//! versions.
 
 use super::job::RunningJob;
 use super::shape::{Shape, hull};
@@ -23,7 +23,7 @@ use std::ops::Range;
 /// A table with a tombstone in this many entries, and nothing below its range, is rewritten rather than moved.
 const ENTRIES_PER_TOMBSTONE_MOVED: u64 = 4;
 
-/// The most tables that one move takes: each look at one more costs as much as there are.
+/// The most tables that one move takes. Each look at one more table costs as much as there are tables.
 const MOVED_TABLES_MAX: usize = 64;
 
 /// A job, as positions in the levels.
@@ -38,7 +38,7 @@ pub(super) struct Plan {
     pub(super) bottom: bool,
 }
 
-/// The job of these upper tables, with what they overlap below.
+/// Plans the job of these upper tables and the tables that they overlap below.
 pub(super) fn plan_upper(shape: &Shape<'_>, level: usize, upper: Range<usize>) -> Option<Plan> {
     let (from, to) = hull(metas(shape, level, &upper))?;
     let lower = shape.overlapping(level + 1, from, to);
@@ -52,16 +52,16 @@ pub(super) fn plan_upper(shape: &Shape<'_>, level: usize, upper: Range<usize>) -
     Some(Plan { level, output_level: level + 1, upper, lower, trivial_move, bottom })
 }
 
-/// A move of this table of `level`, which is not 0, if it lies over nothing below.
+/// Plans a move of this table of `level` (not 0), if it lies over nothing below.
 pub(super) fn plan_move(shape: &Shape<'_>, level: usize, index: usize) -> Option<Plan> {
     let table = shape.level(level).get(index)?;
     let is_free = shape.overlapping(level + 1, &table.key_min, &table.key_max).is_empty();
     is_free.then(|| plan_upper(shape, level, index..index + 1)).flatten().filter(|plan| plan.trivial_move)
 }
 
-/// The move of a table of a level below 0 together with neighbours that are `wanted` and lie over nothing either, as
-/// many as have `most` bytes with it, up to [`MOVED_TABLES_MAX`]. One edit moves them all. Where a level begins it gets
-/// hundreds, and level 0 should not wait for each.
+/// Widens the move of a table of a level below 0 to neighbours that are `wanted` and lie over nothing either. Together
+/// they have at most `most` bytes, and are at most [`MOVED_TABLES_MAX`] tables. One edit moves them all. A level that
+/// begins gets hundreds of tables, and level 0 should not wait for each.
 pub(super) fn widen_move(
     shape: &Shape<'_>,
     running: &[RunningJob],
@@ -100,15 +100,16 @@ pub(super) fn staying<'s>(
     shape.level(level).iter().copied().filter(move |table| !leaving.contains(&table.id))
 }
 
-/// The level that is never a source: the last of `levels_max`, or a deeper one that a larger number once filled.
+/// Returns the level that is never a source: the last of `levels_max`, or a deeper one that a larger number once
+/// filled.
 pub(super) fn last_level(levels_max: usize, shape: &Shape<'_>) -> usize {
     assert!(levels_max >= 2, "a partition has at least levels 0 and 1");
     shape.deepest().max(levels_max - 1)
 }
 
-/// The oldest tables of level 0, `most` at most, and no more than can run: a shorter prefix has a smaller range, which
-/// may be free where that of a longer one is not. A table that overlaps nothing goes down as it is, where `may_move`
-/// says so.
+/// Plans a job of the oldest tables of level 0, `most` at most, and no more than can run: a shorter prefix has a
+/// smaller range, which may be free when that of a longer one is not. A table that overlaps nothing goes down as it is,
+/// if `may_move` says so.
 pub(super) fn plan_level0(
     shape: &Shape<'_>,
     running: &[RunningJob],
@@ -128,14 +129,14 @@ pub(super) fn plan_level0(
         .find(|plan| can_run(shape, running, plan))
 }
 
-/// All tables of a level below level 0, if the job can run.
+/// Plans a job of all tables of a level below level 0, if it can run.
 pub(super) fn plan_all(shape: &Shape<'_>, running: &[RunningJob], level: usize) -> Option<Plan> {
     let plan = plan_upper(shape, level, 0..shape.level(level).len())?;
     can_run(shape, running, &plan).then_some(plan)
 }
 
-/// Of the tables of `level` (not 0) that `chosen` takes, the one with the least to rewrite below it for its size that
-/// can run; ties by key order.
+/// Plans the job of the table of `level` (not 0) that has the least to rewrite below it for its size, of those that are
+/// `chosen` and can run. Ties by key order.
 pub(super) fn plan_least_overlap(
     shape: &Shape<'_>,
     running: &[RunningJob],
@@ -150,7 +151,7 @@ pub(super) fn plan_least_overlap(
     best.map(|(plan, _): (Plan, _)| plan)
 }
 
-/// Takes the plan if it can run and has less to rewrite for the weight that it moves than the best so far.
+/// Makes the plan the best if it can run and has less to rewrite for the weight that it moves than the best so far.
 fn keep_better(
     shape: &Shape<'_>,
     running: &[RunningJob],

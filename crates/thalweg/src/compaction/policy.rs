@@ -1,4 +1,4 @@
-//! [`Policy`]: which shape a partition's levels are kept in, and so which job is wanted next.
+//! [`Policy`]: the shape in which a partition's levels are kept, and so the job that is wanted next.
 
 use super::job::{Job, RunningJob};
 use super::leveled::{self, LeveledOptions};
@@ -13,16 +13,16 @@ use crate::table::TableMeta;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Splits make no tables smaller than one part in this many, nor than this many bytes: each is a file, with a
-/// descriptor. With tables of 2 MiB cut down to 128 KiB in sixteen partitions, overwrites of 1 KiB had 0.7 of
-/// their speed, and took twice the processors.
+/// Splits of a partition make tables no smaller than one part in this many, nor than [`TABLE_SHARE_MIN`] bytes: each
+/// table is a file with a descriptor. With tables of 128 KiB instead of 2 MiB in sixteen partitions, overwrites of 1
+/// KiB had 0.7 of their speed, and took twice the processors.
 const TABLE_PARTS_MAX: u64 = 16;
 const TABLE_SHARE_MIN: u64 = 2 << 20;
 
 /// Two sizes are alike if they differ by at most one part in this many.
 const ALIKE_PARTS: u64 = 64;
 
-/// `part` of `all`, which is not 0; no more than all of it.
+/// The fraction `part / all`, at most 1; `all` is not 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Fraction {
     pub(crate) part: u64,
@@ -37,10 +37,10 @@ pub(crate) enum Policy {
 }
 
 impl Policy {
-    /// The job that the shape of `levels` asks for most and that can run beside `running`, or `None`. See
+    /// Returns the job that the shape of `levels` needs most and that can run beside `running`, or `None`. See
     /// [`crate::compaction`] for what `levels` and `running` must agree on. The job's output level may be one that
     /// `levels` does not have yet, if it is below `levels_max`. Pick again whenever a job ends or a flush installs.
-    /// `all_see` says whether all readers, of now and later, see everything up to a number.
+    /// `all_see` says whether all readers, current and later ones, see everything up to a sequence number.
     pub(crate) fn pick(&self, levels: &Levels, running: &[RunningJob], all_see: &dyn Fn(SeqNo) -> bool) -> Option<Job> {
         let shape = Shape::of(levels);
         let plan = self.plan(&shape, running, all_see)?;
@@ -54,7 +54,8 @@ impl Policy {
         (shape.weight(0), (1..shape.len()).map(|level| shape.bytes(level)).sum())
     }
 
-    /// A job of a database that nobody writes to (see [`super::tidy`]); `large`: also of a large partition.
+    /// Returns a job of a database that nobody writes to (see [`super::tidy`]). `large`: whether a large partition has
+    /// one.
     pub(crate) fn pick_tidy(
         &self,
         levels: &Levels,
@@ -80,8 +81,8 @@ impl Policy {
         Job { level, output_level, upper, lower, trivial_move, bottom, cut, is_poor, is_awaited: false }
     }
 
-    /// A job that a caller waits for: it takes tables of `level` down that are `wanted`, of level 0 with all that are
-    /// older.
+    /// Returns a job that a caller waits for. It takes `wanted` tables of `level` down; from level 0 also all older
+    /// tables.
     pub(crate) fn pick_wanted(
         &self,
         levels: &Levels,
@@ -99,7 +100,7 @@ impl Policy {
         Some(Job { is_awaited: true, ..self.job(levels, &shape, plan) })
     }
 
-    /// A job that a caller waits for: it rewrites tables with dead entries that are `wanted`; see [`super::rewrite`].
+    /// Returns a job that a caller waits for. It rewrites `wanted` tables with dead entries; see [`super::rewrite`].
     pub(crate) fn pick_wanted_dead(
         &self,
         levels: &Levels,
@@ -122,7 +123,7 @@ impl Policy {
         levels.iter().skip(1).flatten().any(|table| rewrite::is_dead(table.meta(), rewrite::DEAD_PART))
     }
 
-    /// Whether both, of one keyspace, ask for the same jobs, or for the one a few bytes later than the other.
+    /// Whether both, of one keyspace, ask for the same jobs, or one asks for a job a few bytes later than the other.
     pub(crate) fn is_like(&self, other: &Policy) -> bool {
         let alike = |a: u64, b: u64| a.abs_diff(b) <= a / ALIKE_PARTS;
         let (level1, tables) = ((self.level1_bytes(), other.level1_bytes()), (self.table_bytes(), other.table_bytes()));
@@ -153,7 +154,7 @@ impl Policy {
         plan.or_else(|| rewrite::plan(shape, running, &|table| rewrite::is_dead(table, rewrite::DEAD_PART), all_see))
     }
 
-    /// Where the tables that a job writes end.
+    /// Returns where the outputs of a job end.
     pub(super) fn cut(&self, shape: &Shape<'_>, plan: &Plan) -> Cut {
         match self {
             Policy::Leveled(options) => options.cut(shape, plan),
@@ -161,7 +162,7 @@ impl Policy {
         }
     }
 
-    /// Whether the job takes a table of level 1 that lies over too much of level 2, because none lies over less.
+    /// Whether the job takes a table of level 1 that lies over too much of level 2, because no table lies over less.
     fn is_poor(&self, shape: &Shape<'_>, plan: &Plan) -> bool {
         match self {
             Policy::Vlsm(options) if (plan.level, plan.output_level) == (1, 2) => {
@@ -171,7 +172,7 @@ impl Policy {
         }
     }
 
-    /// The policy of a partition that has this part of the bytes in level 1 and in a table.
+    /// Returns the policy of a partition whose level 1 and tables have this fraction of the bytes.
     pub(crate) fn shared(&self, fraction: Fraction) -> Policy {
         let share = |bytes: u64| (u128::from(bytes) * u128::from(fraction.part) / u128::from(fraction.all)) as u64;
         let table = |bytes: u64| share(bytes).max(bytes / TABLE_PARTS_MAX).max(bytes.min(TABLE_SHARE_MIN));
@@ -205,7 +206,7 @@ impl Policy {
         }
     }
 
-    /// The same, with level 0 due at its first table: for a disk on which each table is one too many.
+    /// Returns the same policy with level 0 due at its first table: for a disk that has hardly room for a table.
     pub(crate) fn eager(mut self) -> Policy {
         match &mut self {
             Policy::Leveled(options) => {
@@ -217,7 +218,7 @@ impl Policy {
         self
     }
 
-    /// The same, with a level 0 that is due at this many tables. vLSM has a rule of its own.
+    /// Returns the same policy with level 0 due at this many tables. vLSM has a rule of its own.
     pub(crate) fn with_level0_due_at(mut self, tables: usize) -> Policy {
         if let Policy::Leveled(options) = &mut self {
             options.level0_patience = tables;
@@ -225,7 +226,7 @@ impl Policy {
         self
     }
 
-    /// Level 0 is compacted when it has this many tables, also if nobody reads.
+    /// Returns the number of tables with which level 0 is compacted even if nobody reads.
     pub(crate) fn level0_patience(&self) -> usize {
         match self {
             Policy::Leveled(options) => options.level0_patience.max(options.level0_trigger),
@@ -233,7 +234,7 @@ impl Policy {
         }
     }
 
-    /// Level 0 is compacted when it has this many tables.
+    /// Returns the number of tables with which level 0 is compacted.
     pub(crate) fn level0_trigger(&self) -> usize {
         match self {
             Policy::Leveled(options) => options.level0_trigger,

@@ -1,4 +1,4 @@
-//! [`Predecessor`]: the entry before. A flush or a merge compares each entry with it, once.
+//! [`Predecessor`]: the previous entry. A flush or a merge compares each entry with it, once.
 //!
 //! One comparison finds whether the two are in order, whether the user key changes, and how many bytes the keys share,
 //! which the written table does not store twice.
@@ -16,16 +16,17 @@ pub(super) struct Predecessor {
 /// How an entry relates to the one before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Relation {
-    /// It is the first of its user key.
+    /// Whether the entry is the first of its user key.
     pub(super) key_changed: bool,
-    /// First bytes that its user key has in common with the one before; 0 of the first entry.
+    /// How many first bytes its user key shares with the previous one; 0 for the first entry.
     pub(super) shared: usize,
-    /// It is the same entry once more, from another run.
+    /// Whether it repeats the previous entry, from another run.
     pub(super) is_repeated: bool,
 }
 
 impl Predecessor {
-    /// Compares the next entry and remembers it; `None` when it is not after the one before.
+    /// Compares the next entry with the previous one and remembers it. Returns `None` if it is not after the previous
+    /// one.
     #[inline]
     pub(super) fn advance(&mut self, key: &[u8], seq: SeqNo) -> Option<Relation> {
         let shared = key::shared_bytes(&self.key, key);
@@ -41,7 +42,8 @@ impl Predecessor {
             _ => return None,
         };
         if key_changed {
-            // The whole key: its length is nearly always that of the last one, so the processor predicts the copy.
+            // Copies the whole key: its length is nearly always that of the last one, so the processor predicts the
+            // copy.
             self.key.clear();
             self.key.extend_from_slice(key);
         }
@@ -49,7 +51,7 @@ impl Predecessor {
         Some(Relation { key_changed, shared, is_repeated: false })
     }
 
-    /// After an `advance` that gave `None`: the relation of an entry that is the one before once more.
+    /// Returns the relation of an entry that repeats the previous one. Called after an `advance` that returned `None`.
     pub(super) fn repeat(&self, key: &[u8], seq: SeqNo) -> Option<Relation> {
         let is_repeated = self.seq == Some(seq) && self.key == key;
         is_repeated.then_some(Relation { key_changed: false, shared: key.len(), is_repeated })

@@ -1,20 +1,20 @@
 //! [`Retention`]: which versions of a user key a flush or a compaction keeps.
 //!
-//! `snapshots` are the sequence numbers readers may be pinned at, ascending, the visible one last. They cut sequence
-//! numbers into *stripes*: stripe `j` holds what is above `snapshots[j - 1]` and at or below `snapshots[j]`; what is
-//! above the last is not visible yet, and any later snapshot may fall between two such versions. So:
+//! `snapshots` are the sequence numbers at which readers may be pinned, ascending, the visible one last. They cut
+//! sequence numbers into *stripes*: stripe `j` holds the versions above `snapshots[j - 1]` and at or below
+//! `snapshots[j]`. Versions above the last snapshot are not visible yet, and any later snapshot may fall between two of
+//! them. So:
 //!
 //! - above the last snapshot every version stays;
-//! - of each other stripe the newest version stays, as it is what that snapshot sees (and later ones, until the next
-//!   version);
-//! - at the bottom, a tombstone that is the newest of stripe 0 goes too: nothing older is left for it to hide, neither
-//!   here (it would be in stripe 0) nor anywhere else (see [`super::leveled`]).
+//! - of each other stripe the newest version stays: that snapshot sees it, and so do later ones until the next version;
+//! - at the bottom, a tombstone that is the newest of stripe 0 goes, too: there is nothing older for it to hide,
+//!   neither here (it would be in stripe 0) nor anywhere else (see [`super::plan`]).
 //!
-//! A later snapshot is at or above the last one, so what it sees is kept as well.
+//! A later snapshot is at or above the last one, so the versions that it sees are kept as well.
 //!
-//! At the bottom, what stays of stripe 0 is the oldest version of its key, and every reader may see it. Where shorter
-//! numbers save space, it is written with the number 0: it stays older than any other version, and visible to all. Of a
-//! key one version at most gets the number, since one version of stripe 0 at most stays.
+//! At the bottom, the version that stays of stripe 0 is the oldest of its key, and every reader may see it. If shorter
+//! numbers save space, it is written with the number 0: it stays older than any other version, and visible to all. At
+//! most one version of a key gets the number, since at most one version of stripe 0 stays.
 
 use crate::format::{EntryKind, SeqNo};
 use crate::planted::{Bug, planted};
@@ -24,9 +24,9 @@ use crate::planted::{Bug, planted};
 pub(super) struct Retention<'a> {
     snapshots: &'a [SeqNo],
     bottom: bool,
-    /// The stripe of the last version of the key at hand; `usize::MAX` before its first.
+    /// The stripe of the previous version; `usize::MAX` before the first one.
     stripe: usize,
-    /// Oldest versions that all readers may see get the number 0.
+    /// Whether oldest versions that all readers may see get the number 0.
     zeroes_numbers: bool,
 }
 
@@ -39,14 +39,14 @@ impl<'a> Retention<'a> {
         Retention { snapshots, bottom, stripe: usize::MAX, zeroes_numbers: false }
     }
 
-    /// The same, and [`Retention::number`] is 0 where that does no harm. `bottom`: no older versions of the keys are
-    /// anywhere else.
+    /// Returns the same retention, with a [`Retention::number`] of 0 if that does no harm. `bottom`: whether no older
+    /// versions of the keys are anywhere else.
     pub(super) fn with_zero_numbers(self, bottom: bool) -> Self {
         Retention { zeroes_numbers: bottom || planted(Bug::PackNumberDroppedEarly), ..self }
     }
 
-    /// The sequence number with which an entry is written that has this one, and of which [`Retention::keep`] has just
-    /// said that it stays.
+    /// Returns the sequence number to write for an entry with the number `seq`, after [`Retention::keep`] has kept the
+    /// entry.
     #[inline]
     pub(super) fn number(&self, seq: SeqNo) -> SeqNo {
         let is_seen_by_all = self.stripe == 0 || planted(Bug::PackNumberDroppedUnderSnapshot);
@@ -56,7 +56,7 @@ impl<'a> Retention<'a> {
     /// Whether the next entry stays. `key_changed`: it is the first of its user key.
     #[inline]
     pub(super) fn keep(&mut self, key_changed: bool, seq: SeqNo, kind: EntryKind) -> bool {
-        // Mostly nobody is pinned anywhere.
+        // Usually no reader is pinned.
         let stripe = match self.snapshots {
             [visible] => usize::from(*visible < seq),
             snapshots => snapshots.partition_point(|snapshot| *snapshot < seq),

@@ -1,14 +1,14 @@
 //! [`MergedRuns`]: the entries of several sorted runs of tables, in one internal-key order.
 //!
-//! A [`Run`] is one level-0 table, or tables of one level one after the other; only the table it is in is being read.
-//! A [`Tournament`] tells which run is next, by eight bytes of the key behind those that all keys of the merge share;
-//! where these are equal, keys are compared where they lie in the runs' buffers. Nearly every step stays within one
-//! chunk of a table and is a plain call: only where a chunk ends does it have to wait.
+//! A [`Run`] is one level-0 table, or tables of one level one after the other; only its current table is being read. A
+//! [`Tournament`] finds the next run by eight bytes of the key after those that all keys of the merge share. If these
+//! are equal, keys are compared in the runs' buffers. Nearly every step stays within one chunk of a table and is a
+//! plain call; a step has to wait only where a chunk ends.
 //!
-//! What comes out is checked, each entry against the one before: one that is not after it means that a table is damaged
-//! in a way its checksums did not show, and writing it on would spread the damage. That also finds any disorder within
-//! one run, for an entry is looked at only after those before it in its run came out. And it makes the order of what
-//! comes out independent of what the tables say of the keys they hold, from which the shared bytes are taken.
+//! Each entry that comes out is checked against the previous one. If it is not after that one, a table is damaged in a
+//! way that its checksums did not show, and writing the entry would spread the damage. The check also finds any
+//! disorder within one run, because an entry is looked at only after those before it in its run came out. It also makes
+//! the order of the output independent of the key ranges that the tables state, from which the shared bytes are taken.
 
 use super::predecessor::{Predecessor, Relation};
 use super::shape::hull;
@@ -20,13 +20,13 @@ use crate::table::{KeyRange, PackScan, Table, TableMeta, TableScan};
 use std::future::Future;
 use std::sync::Arc;
 
-/// A table to be merged: [`Table`], and a fake in tests.
+/// A table to be merged: [`Table`], a pack, a fast table, and a fake in tests.
 pub(super) trait Input: Send + Sync {
     type Scan: Scan;
     fn meta(&self) -> &TableMeta;
     /// The entries of a range.
     fn scan(&self, range: &Arc<KeyRange>) -> Self::Scan;
-    /// At most about `most` of its user keys, ascending; with each the bytes up to it since the one before.
+    /// Returns at most about `most` of its user keys, ascending, each with the bytes from the previous one up to it.
     fn samples(&self, most: usize) -> Result<Vec<(Box<[u8]>, u64)>>;
 }
 
@@ -139,7 +139,7 @@ impl Scan for PackScan {
 
 /// The entries of sorted tables in a range of keys, read one after the other.
 pub(super) struct Run<I: Input> {
-    /// Still to be read.
+    /// The tables that are still to be read.
     inputs: std::vec::IntoIter<I>,
     range: Arc<KeyRange>,
     /// `None` before the first entry and after the last.
@@ -152,14 +152,14 @@ impl<I: Input> Run<I> {
         Run { inputs: inputs.into_iter(), range: Arc::clone(range), current: None }
     }
 
-    /// To the next entry of the chunk; `false` where it ends.
+    /// Moves to the next entry of the chunk; returns `false` if the chunk ends.
     #[inline]
     fn advance_in_chunk(&mut self) -> Result<bool> {
         self.current.as_mut().map_or(Ok(false), |(_, scan)| scan.advance_in_chunk())
     }
 
-    /// To the first entry of the next chunk, opening the next table when one ends; `false` after the last. Requires
-    /// that `advance_in_chunk` gave `false`.
+    /// Moves to the first entry of the next chunk, and opens the next table when one ends; returns `false` after the
+    /// last. Requires that `advance_in_chunk` gave `false`.
     async fn enter_next_chunk(&mut self) -> Result<bool> {
         loop {
             if let Some((_, scan)) = &mut self.current
@@ -175,29 +175,29 @@ impl<I: Input> Run<I> {
         }
     }
 
-    /// The scan that is at the run's entry; `None` at its end.
+    /// Returns the scan at the run's current entry; `None` at the end of the run.
     #[inline]
     fn scan(&self) -> Option<&I::Scan> {
         self.current.as_ref().map(|(_, scan)| scan)
     }
 
-    /// The eight bytes of its key behind the first `shared`; the greatest number at its end.
+    /// Returns the eight bytes of the current key after the first `shared`; the greatest number at the end of the run.
     #[inline]
     fn prefix(&self, shared: usize) -> u64 {
         self.scan().map_or(u64::MAX, |scan| prefix(scan.key(), shared))
     }
 }
 
-/// The k-way merge. Its steps are `advance_in_chunk` and, where that gives `false`, `enter_next_chunk`; then the entry
-/// is that of [`MergedRuns::entry`]. Nothing is to be called after an error.
+/// The k-way merge. A step is `advance_in_chunk` or, if that gives `false`, `enter_next_chunk`; then
+/// [`MergedRuns::entry`] returns the entry. Nothing may be called after an error.
 pub(super) struct MergedRuns<I: Input> {
     runs: Vec<Run<I>>,
-    /// First bytes that all keys have in common.
+    /// How many first bytes all keys share.
     shared: usize,
     /// `None` until the first step.
     tournament: Option<Tournament>,
     predecessor: Predecessor,
-    /// The run that the entry before came from.
+    /// The run of the previous entry.
     last_run: usize,
     relation: Relation,
 }
@@ -210,8 +210,8 @@ impl<I: Input> MergedRuns<I> {
         MergedRuns { runs, shared, tournament: None, predecessor, last_run: usize::MAX, relation }
     }
 
-    /// To the next entry; `false` where the chunk ends that this entry is in, and before the first one. `damaged` makes
-    /// the error for a table whose entries are not in order, from what was expected and what was found.
+    /// Moves to the next entry. Returns `false` if the chunk of the current entry ends, and before the first entry.
+    /// `damaged` makes the error for a table whose entries are not in order, from what was expected and what was found.
     #[inline]
     pub(super) fn advance_in_chunk(&mut self, damaged: &Damaged<'_>) -> Result<bool> {
         let Some(tournament) = &mut self.tournament else { return Ok(false) };
@@ -225,8 +225,8 @@ impl<I: Input> MergedRuns<I> {
         self.check_order(damaged)
     }
 
-    /// To the next entry, which is the first of another chunk; `false` at the end. Requires that `advance_in_chunk`
-    /// gave `false`.
+    /// Moves to the next entry, which is the first of another chunk; returns `false` at the end. Requires that
+    /// `advance_in_chunk` gave `false`.
     pub(super) async fn enter_next_chunk(&mut self, damaged: &Damaged<'_>) -> Result<bool> {
         if self.runs.is_empty() {
             return Ok(false);
@@ -267,7 +267,7 @@ impl<I: Input> MergedRuns<I> {
         }
     }
 
-    /// How the entry relates to the one before.
+    /// Returns how the entry relates to the previous one.
     #[inline]
     pub(super) fn relation(&self) -> Relation {
         self.relation
@@ -277,7 +277,7 @@ impl<I: Input> MergedRuns<I> {
         Some(&self.runs[self.tournament.as_ref()?.winner()])
     }
 
-    /// Compares the entry with the one before; `false` when there is none.
+    /// Compares the entry with the previous one; returns `false` if there is no entry.
     #[inline]
     fn check_order(&mut self, damaged: &Damaged<'_>) -> Result<bool> {
         let Some(tournament) = &self.tournament else { return Ok(false) };
@@ -285,7 +285,8 @@ impl<I: Input> MergedRuns<I> {
         let Some((id, scan)) = &self.runs[winner].current else { return Ok(false) };
         let is_other_run = std::mem::replace(&mut self.last_run, winner) != winner;
         let relation = match self.predecessor.advance(scan.key(), scan.seq()) {
-            // A compaction in steps that was cut off leaves entries in two levels. In one run that is damage.
+            // A compaction in steps that was interrupted leaves entries in two levels. In one run a repeated entry is
+            // damage.
             None if is_other_run => self.predecessor.repeat(scan.key(), scan.seq()),
             relation => relation,
         };
@@ -305,7 +306,7 @@ impl<I: Input> MergedRuns<I> {
 /// Makes an error for a damaged table, from what was expected and what was found.
 pub(super) type Damaged<'a> = dyn Fn(TableId, String, String) -> Error + Sync + 'a;
 
-/// Whether the entry of run `a` goes before that of run `b`; what has ended goes before nothing.
+/// Whether the entry of run `a` goes before that of run `b`. A run that has ended goes before no other.
 fn before<I: Input>(runs: &[Run<I>], a: usize, b: usize) -> bool {
     match (runs[a].scan(), runs[b].scan()) {
         (Some(x), Some(y)) => key::compare((x.key(), x.seq()), (y.key(), y.seq())).then(a.cmp(&b)).is_lt(),
@@ -313,8 +314,8 @@ fn before<I: Input>(runs: &[Run<I>], a: usize, b: usize) -> bool {
     }
 }
 
-/// The eight bytes of a key behind the first `shared`, in an order that agrees with that of keys which have these in
-/// common, where two prefixes differ.
+/// Returns the eight bytes of a key after the first `shared`. If the prefixes of two keys that share these first bytes
+/// differ, they are in the order of the keys.
 #[inline]
 fn prefix(key: &[u8], shared: usize) -> u64 {
     let rest = key.get(shared..).unwrap_or_default();
@@ -322,7 +323,7 @@ fn prefix(key: &[u8], shared: usize) -> u64 {
         return u64::from_be_bytes(*bytes);
     }
     if let Some(bytes) = key.last_chunk() {
-        // The rest are the last of these eight bytes, as many as it has.
+        // The rest is the end of these eight bytes.
         return u64::from_be_bytes(*bytes).checked_shl(64 - 8 * rest.len() as u32).unwrap_or(0);
     }
     let bytes = rest.iter().chain(std::iter::repeat(&0)).take(8);

@@ -10,9 +10,9 @@ pub(crate) type Levels = Vec<Vec<Arc<Table>>>;
 /// The tables of each level; same order as [`Levels`].
 pub(super) struct Shape<'a> {
     levels: Vec<Vec<&'a TableMeta>>,
-    /// Of each level.
+    /// The bytes of each level.
     bytes: Vec<u64>,
-    /// Bytes of an entry below level 0 that is no tombstone, on average.
+    /// The average bytes of an entry below level 0 that is no tombstone.
     put_bytes: u64,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Shape<'a> {
         Shape { levels, bytes, put_bytes }
     }
 
-    /// Levels, also empty ones.
+    /// Returns the number of levels, including empty ones.
     pub(super) fn len(&self) -> usize {
         self.levels.len()
     }
@@ -75,14 +75,13 @@ impl<'a> Shape<'a> {
         self.bytes.get(level).copied().unwrap_or(0)
     }
 
-    /// The deepest level that has tables; 0 of none.
+    /// Returns the deepest level that has tables; 0 if no level has any.
     pub(super) fn deepest(&self) -> usize {
         (0..self.len()).rev().find(|level| !self.level(*level).is_empty()).unwrap_or(0)
     }
 
-    /// How much a table of `level` makes it want to be smaller: its bytes, and for each tombstone those of an entry as
-    /// it is on average, which it hides below. Else what was removed would stay for as long as its tombstones fit
-    /// into a level above it.
+    /// Returns the weight of a table of `level`: its bytes, and for each tombstone the average bytes of an entry, which
+    /// it hides below. Otherwise removed entries would stay for as long as their tombstones fit into a level above.
     pub(super) fn weights(&self, level: usize) -> impl Fn(&TableMeta) -> u64 + use<> {
         let hidden = if level < self.deepest() { self.put_bytes } else { 0 };
         move |table| table.bytes.saturating_add(table.tombstones.saturating_mul(hidden))
@@ -111,7 +110,7 @@ impl<'a> Shape<'a> {
     }
 }
 
-/// The smallest range that holds the ranges of all `tables`; `None` of none.
+/// Returns the smallest range that holds the ranges of all `tables`; `None` if there are none.
 pub(super) fn hull<'m>(tables: impl IntoIterator<Item = &'m TableMeta>) -> Option<(&'m [u8], &'m [u8])> {
     tables.into_iter().fold(None, |hull, table| {
         let (from, to) = (&*table.key_min, &*table.key_max);

@@ -1,10 +1,10 @@
-//! How a job is cut into subtasks: ranges of its keys that have about as many bytes each (PMB-16; the paper leaves the
-//! rule open).
+//! Cuts a job into subtasks: ranges of its keys that have about as many bytes each (PMB-16; the paper leaves the rule
+//! open).
 //!
 //! Invariant: the ranges are disjoint, ascending and together all keys; each but the first begins with a key that the
-//! inputs have. They are ranges of user keys, so every version of a key is in one, and what a merge keeps of a key
-//! (see [`super::retention`]) depends on nothing outside of its range. Where the cuts are decides nothing else: they
-//! come from what the tables' indexes say, and any key would do.
+//! inputs have. They are ranges of user keys, so every version of a key is in one range, and the versions of a key that
+//! a merge keeps (see [`super::retention`]) depend on nothing outside of it. The cuts come from the tables' indexes.
+//! They decide nothing else, so any key would do.
 
 use super::runs::Input;
 use super::shape::hull;
@@ -12,11 +12,10 @@ use crate::error::Result;
 use crate::table::KeyRange;
 use std::sync::Arc;
 
-/// Keys asked of a table for each subtask: a cut is off by less than a part of this many.
+/// How many sample keys of a table are taken for each subtask: a cut is off by less than a part of this many.
 const SAMPLES_A_PART: usize = 32;
 
-/// Cuts the keys of `inputs` into at most `parts` ranges, at least one. Opens the tables if there is to be more than
-/// one.
+/// Cuts the keys of `inputs` into at most `parts` ranges, at least one. Opens the tables if `parts` is more than one.
 pub(super) fn split<'i, I: Input + 'i>(
     inputs: impl Iterator<Item = &'i I> + Clone,
     parts: usize,

@@ -1,14 +1,15 @@
-//! The compactions of a quiet database: while nobody writes, what was replaced goes, so that a small database is small.
+//! The compactions of a quiet database: while nobody writes, they drop replaced entries, so that a small database is
+//! small.
 //!
-//! A partition is *untidy* when the levels above its last one have more than a tenth of what that one has: about as
-//! much may be replaced by it. A tombstone counts as the entry that it removes. So is one with a table of which a tenth
-//! is dead (see [`super::rewrite`]).
+//! A partition is *untidy* when the levels above its last one have more than a tenth of the bytes of the last one: they
+//! may replace about as many bytes of it. A tombstone counts as the entry that it removes. A partition is untidy, too,
+//! when a tenth of one of its tables is dead (see [`super::rewrite`]).
 //!
-//! That may write ten bytes for each byte that it frees. So in partitions of more than [`TIDY_BYTES_MAX`] level 0
-//! stays, and the levels between it and the last may keep an eighth of what the last one has. Of what is beyond, the
-//! tables with the least to rewrite go down one after the other. That writes up to nine bytes for each that goes down,
-//! and fewer where the last level is small. Without it these levels would keep almost as much as the last one while a
-//! partition has just got one more level.
+//! Tidying may write ten bytes for each byte that it frees. So in partitions of more than [`TIDY_BYTES_MAX`] level 0
+//! stays, and the levels between it and the last may keep an eighth of the bytes of the last one. If they have more,
+//! the tables with the least to rewrite go down one after the other. That writes up to nine bytes for each byte that
+//! goes down, and fewer if the last level is small. Without it these levels would keep almost as much as the last one
+//! while a partition has just got one more level.
 
 use super::job::RunningJob;
 use super::plan::{Plan, plan_all, plan_least_overlap, plan_level0};
@@ -17,7 +18,7 @@ use super::shape::Shape;
 use crate::format::SeqNo;
 use crate::table::TableMeta;
 
-/// Larger partitions keep more.
+/// The most bytes of a partition that is tidied as a whole. Larger partitions keep more.
 const TIDY_BYTES_MAX: u64 = 256 << 20;
 
 /// The levels between level 0 and the last one of a large partition may have this part of what the last one has.
@@ -26,8 +27,8 @@ const LARGE_PART: u64 = 8;
 /// The upper levels may have this part of what the last one has.
 pub(crate) const TIDY_PART: u64 = 10;
 
-/// The next job that makes the partition tidy: of its topmost level with tables, all of them.
-/// `large`: also of a large one.
+/// Plans the next job that makes the partition tidy: it takes all tables of the topmost level that has any. `large`:
+/// whether a large partition gets a job, too.
 pub(super) fn plan(
     shape: &Shape<'_>,
     running: &[RunningJob],
@@ -55,7 +56,7 @@ pub(super) fn plan(
     }
 }
 
-/// The next job of a large partition.
+/// Plans the next job of a large partition.
 fn plan_large(shape: &Shape<'_>) -> Option<Plan> {
     let deepest = shape.deepest();
     let above = 1..deepest;
@@ -67,7 +68,7 @@ fn plan_large(shape: &Shape<'_>) -> Option<Plan> {
     plan_least_overlap(shape, &[], level, |_| true)
 }
 
-/// The merge of the only table that there is, in level 0, if part of it is dead.
+/// Plans the merge of the only table that there is, in level 0, if part of it is dead.
 fn plan_dead_level0(shape: &Shape<'_>, all_see: &dyn Fn(SeqNo) -> bool) -> Option<Plan> {
     let [table] = shape.level(0) else { return None };
     if shape.deepest() > 0 || !rewrite::is_dead(table, TIDY_PART) || !all_see(table.seq_max) {

@@ -1,8 +1,8 @@
-//! [`Tournament`]: which of several sorted runs has the least entry, by a tree of losers (Knuth, volume 3, 5.4.1).
+//! [`Tournament`]: finds the run with the least entry, by a tree of losers (Knuth, volume 3, 5.4.1).
 //!
-//! Each inner node keeps the run that lost the match there, so that when the winner takes its next entry only the
-//! matches on its own way to the root are played again: one for two runs, three for eight. A match is a comparison of
-//! two numbers, the runs' prefixes; only where these are equal is the caller asked.
+//! Each inner node keeps the run that lost the match there. So when the winner takes its next entry, only the matches
+//! on its own way to the root are played again: one for two runs, three for eight. A match compares two numbers, the
+//! runs' prefixes. The caller is asked only if these are equal.
 //!
 //! Invariant: every run but the winner is the loser of exactly one match.
 
@@ -16,14 +16,15 @@ struct Player {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Tournament {
-    /// Of the matches 1, 2, … ; match `m` is between the winners of `2m` and `2m + 1`; `runs + run` is a run. Match 0
-    /// is the winner of all.
+    /// The losers of the matches 1, 2, …. Match `m` is between the winners of `2m` and `2m + 1`; `runs + run` is a run.
+    /// Entry 0 is the winner of all.
     losers: Vec<Player>,
 }
 
 impl Tournament {
-    /// Between the runs with these prefixes; at least one. `before(a, b)`, asked where prefixes are equal: whether run
-    /// `a` goes before run `b`. A run that has ended takes part, with the prefix [`u64::MAX`]; it goes before no other.
+    /// Plays the matches between the runs with these prefixes, at least one. `before(a, b)` says whether run `a` goes
+    /// before run `b`; it is asked if prefixes are equal. A run that has ended takes part, with the prefix
+    /// [`u64::MAX`]; it goes before no other.
     pub(super) fn new(prefixes: &[u64], before: impl Fn(usize, usize) -> bool) -> Self {
         let players: Vec<Player> = prefixes.iter().enumerate().map(|(run, &prefix)| Player { prefix, run }).collect();
         let Some(&first) = players.first() else { unreachable!("a merge has at least one run") };
@@ -37,20 +38,20 @@ impl Tournament {
         Tournament { losers }
     }
 
-    /// The run whose entry is least.
+    /// Returns the run whose entry is least.
     #[inline]
     pub(super) fn winner(&self) -> usize {
         self.losers[0].run
     }
 
-    /// The winner is at another entry now, or at its end. `before` as for [`Tournament::new`].
+    /// Plays again after the winner has moved to another entry, or to its end. `before` as for [`Tournament::new`].
     #[inline]
     pub(super) fn replay(&mut self, prefix: u64, before: impl Fn(usize, usize) -> bool) {
         let mut winner = Player { prefix, ..self.losers[0] };
         let mut game = (self.losers.len() + winner.run) / 2;
         while game > 0 {
             let other = self.losers[game];
-            // Both stored and chosen without a jump, for nobody can guess who wins.
+            // Both are stored and chosen without a jump, because the winner is unpredictable.
             let other_wins = wins(other, winner, &before);
             (self.losers[game], winner) = if other_wins { (winner, other) } else { (other, winner) };
             game /= 2;

@@ -1,17 +1,17 @@
 //! The vLSM policy (VLSM-1 to VLSM-10, `docs/vlsm.md`): short and narrow chains of compactions.
 //!
-//! Level 0 is a queue: its oldest table is merged into level 1 at once, alone (or with others that fill one table
-//! with it), and not together with all that level 0 has gathered. Level 1 has `f` tables' bytes, so that this stays
-//! cheap; level 2 is Φ times as large, so that there are no more levels for it; each level below is `f` times larger.
-//! Level 1 is cut so that most of its tables lie over little of level 2 ([`super::look_ahead`]), and only those, the
-//! *good* ones, are merged into it, the one with the least overlap for its size first. When none is good the least
-//! bad one goes, or level 0 would wait for ever (VLSM-A4).
+//! Level 0 is a queue: its oldest table is merged into level 1 at once, alone (or with others that fill one table with
+//! it), and not together with all that level 0 has gathered. Level 1 has `f` tables' bytes, so that this stays cheap.
+//! Level 2 is Φ times as large, so that a small level 1 needs no more levels; each level below is `f` times larger.
+//! Level 1 is cut so that most of its tables lie over little of level 2 ([`super::look_ahead`]). Only these *good*
+//! tables are merged into level 2, the one with the least overlap for its size first. When none is good the least bad
+//! one is merged, or level 0 would wait for ever (VLSM-A4).
 //!
-//! **Debt** (VLSM-A2): with `debt_bytes` above 0 a level may be that much larger than it should before the one above it
-//! must wait, and a job takes so much more of level 0 at once, if it is there. One pass then rewrites more, and a
+//! **Debt** (VLSM-A2): with `debt_bytes` above 0 a level may exceed its target by that much before the level above it
+//! must wait. A job may take that much more of level 0 at once, if it is there. One pass then rewrites more, and a
 //! chain is longer. Without debt every chain is as short as the shape allows.
 //!
-//! **The top first**: what a memtable waits for is level 0, so its job goes before those below, and a level is made
+//! **The top first**: a memtable waits for level 0, so the job of level 0 goes before those below. A level is made
 //! smaller only to make room for the one above it, or when nothing above wants to run. A level whose next level has no
 //! room waits; the deepest level that is too large never does, so something can always run.
 
@@ -54,7 +54,7 @@ impl VlsmOptions {
         (2..=level).fold(level1, |bytes, level| bytes.saturating_mul(factor(level)))
     }
 
-    /// Where a job's tables end.
+    /// Returns where the outputs of a job end.
     pub(super) fn cut(&self, shape: &Shape<'_>, job: &RunningJob) -> Cut {
         if job.output_level != 1 {
             return Cut::Size(self.table_bytes);
@@ -63,7 +63,7 @@ impl VlsmOptions {
     }
 }
 
-/// The job that is wanted most, or `None`; see [`super::Policy::pick`].
+/// Returns the job that the shape needs most, or `None`; see [`super::Policy::pick`].
 pub(super) fn plan(options: &VlsmOptions, shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {
     let last = last_level(options.levels_max, shape);
     let bytes: Vec<u64> =
@@ -77,7 +77,7 @@ pub(super) fn plan(options: &VlsmOptions, shape: &Shape<'_>, running: &[RunningJ
     };
     let has_room =
         |level: usize| level == last || bytes[level] <= options.target_bytes(level).saturating_add(options.debt_bytes);
-    // Else jobs that start one after the other in level 1 could keep level 0 waiting until level 1 is small.
+    // Otherwise jobs that start one after the other in level 1 could keep level 0 waiting until level 1 is small.
     let mut level0_waits = false;
     for level in (0..last).filter(|level| is_due(*level) && has_room(level + 1)) {
         let plan = match level {
@@ -94,8 +94,8 @@ pub(super) fn plan(options: &VlsmOptions, shape: &Shape<'_>, running: &[RunningJ
     None
 }
 
-/// The oldest table of level 0, and as many more as the debt allows. One that overlaps nothing goes down as it is only
-/// where it would have been cut so.
+/// Plans a job of the oldest table of level 0, and as many more as the debt allows. A table that overlaps nothing goes
+/// down as it is only if it would have been cut so.
 pub(super) fn plan_top(options: &VlsmOptions, shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {
     let most = options.table_bytes.saturating_add(options.debt_bytes);
     let mut bytes = 0;
@@ -109,7 +109,7 @@ pub(super) fn plan_top(options: &VlsmOptions, shape: &Shape<'_>, running: &[Runn
     })
 }
 
-/// The best of the good tables; when there is none, of all.
+/// Plans the job of the best good table; if there is none, of the best of all tables.
 fn plan_level1(options: &VlsmOptions, shape: &Shape<'_>, running: &[RunningJob]) -> Option<Plan> {
     let limit = options.limit();
     let some_good = shape.level(1).iter().any(|table| limit.is_good(shape, table));

@@ -14,14 +14,14 @@ use crate::ordered::{OrderedKeyspace, Partition};
 use std::fmt;
 use std::sync::Arc;
 
-/// The most bytes one batch may have, keys and values and a few bytes for each operation.
+/// The most bytes of one batch: keys, values, and a few bytes for each operation.
 const BATCH_BYTES_MAX: usize = 256 << 20;
 
 /// Writes to any keyspaces of one database that become visible and durable together, or not at all. Of two writes to
 /// the same key the later one counts.
 ///
-/// A commit that succeeds empties the batch, which may be filled again. After one that fails the batch is as it was, so
-/// that it can be committed again.
+/// A successful commit empties the batch, which may be filled again. A failed commit leaves the batch as it is, so that
+/// it can be committed again.
 ///
 /// ```
 /// # fn main() -> thalweg::Result<()> {
@@ -42,7 +42,7 @@ pub struct WriteBatch {
     engine: Arc<Engine>,
     record: RecordBuilder,
     routes: Vec<Arc<Partition>>,
-    /// Those written to, each once.
+    /// The keyspaces of the operations, each once.
     keyspaces: Vec<Arc<OrderedKeyspace>>,
 }
 
@@ -152,9 +152,9 @@ impl WriteBatch {
     /// Writes the batch and empties it. An empty batch does nothing.
     ///
     /// # Errors
-    /// The batch is as it was. `NoSpace`: nothing was written, commit it again once there is room. `NoKeyspace`: one
-    /// was dropped meanwhile, nothing was written. `Poisoned`, `Closed`. A `Sync` commit that gives another error may
-    /// be visible until the close and may or may not survive it.
+    /// The batch is as it was. `NoSpace`: nothing was written, commit it again once there is room. `NoKeyspace`: a
+    /// keyspace was dropped meanwhile, nothing was written. `Poisoned`, `Closed`. After another error of a `Sync`
+    /// commit, the batch may be visible until the close and may or may not survive it.
     pub fn commit(&mut self) -> Result<()> {
         self.commit_with(WriteOptions::new())
     }
@@ -213,7 +213,7 @@ impl WriteBatch {
     }
 
     fn write_with_ticket(&mut self, options: WriteOptions) -> Result<(SeqNo, CommitTicket)> {
-        // Before the write: a close may come right after it.
+        // Taken before the write: a close may come right after it.
         let log = Arc::clone(&self.engine.writable()?.log);
         let written = self.write(options)?;
         Ok((written.seq, CommitTicket::new(&log, written.end)))

@@ -1,4 +1,4 @@
-//! [`Builder`]: how a database is opened.
+//! [`Builder`]: opens a database with options.
 
 use super::check::CheckReport;
 use super::fast_tier::{FastTier, FastTierOptions};
@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How a database is opened. Options are not stored: each open may choose others.
+/// Opens a database with options. Options are not stored: each open may choose others.
 ///
 /// The open makes the path absolute and resolves its links. Later changes of the working directory or of a link do no
 /// harm. Do not rename the directory of an open database: the engine opens files by path.
@@ -65,7 +65,7 @@ impl Builder {
         create_if_missing: bool
     );
     option!(
-        /// The durability of writes without one of their own (default: [`Durability::Buffered`]).
+        /// The durability of writes that do not choose one (default: [`Durability::Buffered`]).
         durability: Durability
     );
     #[cfg(feature = "experiments")]
@@ -75,16 +75,16 @@ impl Builder {
     );
     option!(
         /// The time from the first edit of the set of live files to the settle round that makes it and later ones
-        /// durable (default: 1 s). The round gives back the log of flushed memtables, and the space of replaced tables
-        /// over one more interval. The durability of writes does not depend on it.
+        /// durable (default: 1 s). The round releases the log of flushed memtables. It frees the space of replaced
+        /// tables over one more interval. The durability of writes does not depend on it.
         settle_interval: Duration
     );
     option!(
         /// The most bytes of replaced tables on disk (default, `None`: four times the bytes of the live tables, but at
-        /// least 256 MiB, and at most the larger of 1 GiB and a tenth of the live tables). At half of it a settle round
-        /// begins at once, and removable tables are removed at once. Beyond it (and beyond 256 MiB) writers are slowed
-        /// down. Compactions of level 0 read at most two thirds of it (of 1 GiB by default), unless `level0_trigger`
-        /// tables and all of level 1 are more: then it may be exceeded.
+        /// least 256 MiB, and at most the larger of 1 GiB and a tenth of the live tables). At half of this limit a
+        /// settle round begins at once, and removable tables are removed at once. Beyond the limit (and beyond 256 MiB)
+        /// writers are slowed down. Compactions of level 0 read at most two thirds of the limit (of 1 GiB by default).
+        /// If `level0_trigger` tables and all of level 1 are more than that, the limit may be exceeded.
         retained_bytes_max: Option<u64>
     );
     option!(
@@ -122,7 +122,7 @@ impl Builder {
         self
     }
 
-    /// Which of PM-Blade's techniques the fast tier uses (default: [`FastTierMode::Full`], all of them).
+    /// The techniques of PM-Blade that the fast tier uses (default: [`FastTierMode::Full`], all of them).
     #[cfg(feature = "experiments")]
     pub fn fast_tier_mode(mut self, fast_tier_mode: FastTierMode) -> Self {
         self.options.fast_tier_mode = Some(fast_tier_mode);
@@ -136,8 +136,8 @@ impl Builder {
     );
 
     /// The bytes at which a partition's memtable is sealed and flushed (default: 32 MiB, or 8 MiB with vLSM, and at
-    /// most an eighth of a `memory_budget` that was set). The partitions made from one by splits share this number:
-    /// once their memtables have it together, the largest is sealed.
+    /// most an eighth of a `memory_budget` that was set). The partitions that splits made of one share this number:
+    /// when their memtables together reach it, the largest is sealed.
     pub fn memtable_bytes(mut self, memtable_bytes: usize) -> Self {
         self.options.memtable_bytes = Some(memtable_bytes);
         self
@@ -195,7 +195,7 @@ impl Builder {
         compression_per_level: Vec<Compression>
     );
     option!(
-        /// Bits a key of a table's filter; 0: no filters (default: 10).
+        /// Bits of a table's filter for each key; 0: no filters (default: 10).
         filter_bits_per_key: u32
     );
     option!(
@@ -208,8 +208,8 @@ impl Builder {
         vlsm_overlap: Overlap
     );
 
-    /// Bytes at which compactions close a table (default: 64 MiB; 8 MiB with vLSM, whose tables of level 1 may end at
-    /// a part of it).
+    /// The bytes at which compactions close a table (default: 64 MiB; 8 MiB with vLSM, whose tables of level 1 may end
+    /// at a part of this size).
     pub fn table_bytes(mut self, table_bytes: u64) -> Self {
         self.options.table_bytes = Some(table_bytes);
         self
@@ -232,13 +232,14 @@ impl Builder {
         /// level 2, and the number of tables of level 1.
         growth_factor: u64
     );
-    /// How many partitions splits may make of each partition that a keyspace was created with, 1 to 1024 (default: one
-    /// for every 2 MiB of [`Builder::memtable_bytes`], at most 16; with a fast tier one for every 8 MiB of it, 8 to 16;
-    /// 1, which means no splits, where these are fewer than 4, and with vLSM).
+    /// The greatest number of partitions that splits may make of each partition that a keyspace was created with, 1 to
+    /// 1024. 1 means no splits. The default is one for every 2 MiB of [`Builder::memtable_bytes`], at most 16, but 1
+    /// where these are fewer than 4. With a fast tier it is one for every 8 MiB of the tier, 8 to 16. With vLSM it is
+    /// 1.
     ///
-    /// The partitions share the memory for active memtables, and divide the sizes of level 1 and of tables. So a
-    /// memtable waits for fewer bytes as the database grows, and no byte is written more often. A smaller number than
-    /// at an earlier open merges no partitions.
+    /// The partitions share the memory for active memtables, and divide the sizes of level 1 and of tables. So, as the
+    /// database grows, fewer bytes are compacted before a memtable finds room, and no byte is written more often. A
+    /// smaller number than at an earlier open merges no partitions.
     ///
     /// ```
     /// # let directory = std::env::temp_dir().join(format!("thalweg-splits-{}", std::process::id()));
@@ -272,8 +273,8 @@ impl Builder {
         /// have other work. Does nothing with [`Builder::runtime`].
         pin_compaction_workers: bool
     );
-    /// How compactions share processors and the device (default: [`CompactionScheduling::PmBlade`], or what
-    /// [`Builder::fast_tier_mode`] has). Does nothing to the threads of a [`Builder::runtime`].
+    /// How compactions share processors and the device (default: [`CompactionScheduling::PmBlade`], or as
+    /// [`Builder::fast_tier_mode`] sets it). Does nothing to the threads of a [`Builder::runtime`].
     #[cfg(feature = "experiments")]
     pub fn compaction_scheduling(mut self, compaction_scheduling: CompactionScheduling) -> Self {
         self.options.compaction_scheduling = Some(compaction_scheduling);
@@ -304,8 +305,8 @@ impl Builder {
     #[cfg(feature = "experiments")]
     option!(
         /// For measurements: whether reads, writes and syncs are handed to the kernel's io_uring (default: yes). If
-        /// not, the same threads make plain calls (`pread`, `pwrite`, `fdatasync`), and each waits for its own. Does
-        /// not change the threads of a [`Builder::runtime`].
+        /// not, the same threads make plain calls (`pread`, `pwrite`, `fdatasync`), and each thread waits for its own
+        /// call. Does not change the threads of a [`Builder::runtime`].
         io_uring: bool
     );
     #[cfg(feature = "experiments")]
@@ -333,37 +334,37 @@ impl Builder {
         ranges
     }
 
-    /// A manifest is replaced once it has grown by `bytes` bytes: for simulation.
+    /// For simulation: replaces a manifest once it has grown by `bytes` bytes.
     #[cfg(feature = "simulation")]
     pub fn manifest_rotation_bytes(mut self, bytes: u64) -> Self {
         self.options.manifest_rotation_bytes = Some(bytes);
         self
     }
 
-    /// All memtables together may have `bytes` bytes: for simulation.
+    /// For simulation: limits all memtables together to `bytes` bytes.
     #[cfg(feature = "simulation")]
     pub fn memtables_bytes_max(mut self, bytes: u64) -> Self {
         self.options.memtables_bytes_max = Some(bytes);
         self
     }
 
-    /// Files of replaced tables are cut into pieces of `bytes` bytes: for simulation.
+    /// For simulation: cuts the files of replaced tables into pieces of `bytes` bytes.
     #[cfg(feature = "simulation")]
     pub fn removed_piece_bytes(mut self, bytes: u64) -> Self {
         self.options.removed_piece_bytes = Some(bytes);
         self
     }
 
-    /// For simulation: directory keyspaces that this database creates hash names to the `highest` bits, 1 to 32, and
-    /// the `lowest` ones, 0 to 31. With few bits many names have equal hashes, or differ in the lowest bits alone.
-    /// A keyspace keeps its numbers of bits.
+    /// For simulation: sets how many bits of a name's hash are used by directory keyspaces that this database creates:
+    /// the `highest` bits, 1 to 32, and the `lowest` ones, 0 to 31. With few bits many names have equal hashes, or
+    /// differ in the lowest bits alone. A keyspace keeps its numbers of bits.
     #[cfg(feature = "simulation")]
     pub fn name_hash_bits(mut self, highest: u32, lowest: u32) -> Self {
         self.options.name_hash_bits = Some((highest, lowest));
         self
     }
 
-    /// For simulation: a block of a pack ends once it has `bytes` bytes. With few bytes small directories have several.
+    /// For simulation: ends a block of a pack once it has `bytes` bytes. With few bytes small directories have several.
     #[cfg(feature = "simulation")]
     pub fn pack_block_bytes(mut self, bytes: usize) -> Self {
         self.options.pack_block_bytes = Some(bytes);
@@ -413,8 +414,8 @@ impl Builder {
     }
 
     /// Opens the database for reading only: replays the log in memory, and never creates, writes, truncates or removes
-    /// a file. Several readers may have it open at once; a writer excludes them. A fast tier that was moved is named by
-    /// [`Builder::fast_tier`].
+    /// a file. Several readers may have it open at once; a writer excludes them. [`Builder::fast_tier`] names the
+    /// directory of a fast tier that was moved.
     ///
     /// # Errors
     /// As for [`Builder::open`].

@@ -18,11 +18,11 @@ use std::sync::Arc;
 pub struct CheckReport {
     /// Live tables.
     pub tables: u64,
-    /// Live tables of a fast tier that was not found. They are not looked at, and counted nowhere else.
+    /// Live tables of a fast tier that was not found. They are not checked, and no other field counts them.
     pub tables_not_found: u64,
-    /// Their entries, tombstones and old versions included.
+    /// Entries of the live tables, tombstones and old versions included.
     pub table_entries: u64,
-    /// Their bytes.
+    /// Bytes of the live tables.
     pub table_bytes: u64,
     /// Records of the log, from where recovery reads it.
     pub log_records: u64,
@@ -37,7 +37,7 @@ struct Teller<'a> {
 }
 
 impl Teller<'_> {
-    /// A fault; what is not damage is the check's own error.
+    /// Reports damage as a fault. Returns any other error as the error of the check itself.
     fn fault(&mut self, error: Error) -> Result<()> {
         let Error::Corruption(damage) = &error else { return Err(error) };
         let known = self.told.iter().any(|told| matches!(told, Error::Corruption(other) if other == damage));
@@ -54,9 +54,9 @@ impl Teller<'_> {
     }
 }
 
-/// See [`super::Builder::check`]. The state is the one that an open would recover; what that recovery verifies only in
-/// part (live tables, padding, the seals of a clean close) is then read to the last byte.
-/// `fast_tier`: the directory that the caller names.
+/// See [`super::Builder::check`]. Recovers the state as an open would. Then it reads to the last byte the parts that
+/// recovery verifies only in part: live tables, padding, the seals of a clean close. `fast_tier`: the directory that
+/// the caller names.
 pub(super) fn check(
     environment: &Environment,
     root: &Path,
@@ -79,15 +79,15 @@ pub(super) fn check(
         Ok::<_, Error>(None)
     })?;
     let homes = fast_home::homes(root, found_home.as_ref());
-    // Without `FAST` recovery does not find the fast tables, if there are any; that is no fault of its own.
+    // Without `FAST` recovery cannot find the fast tables, if there are any. That is not a fault of its own.
     let is_lost = teller.has_told_of(&root.join(FAST));
     let recovered = if is_lost { Ok(None) } else { Recovered::run(environment, homes, DamagePolicy::Strict, true) };
     match recovered.map_err(|error| fast_home::trouble_or(found_home.as_ref(), error)) {
         Ok(Some(recovered)) => check_recovered(environment, homes, &recovered, &mut report, &mut teller)?,
         Ok(None) => check_tables(environment, homes, &found.unwrap_or_default(), &mut report, &mut teller)?,
         Err(error) => {
-            // An open would be refused; the tables can be looked at all the same, unless what names them is out of
-            // date.
+            // An open would be refused. The tables can be checked all the same, unless the state that names them is out
+            // of date.
             let trusted = found.filter(|_| !is_of_manifest(&error));
             teller.fault(error)?;
             check_tables(environment, homes, &trusted.unwrap_or_default(), &mut report, &mut teller)?;
@@ -138,7 +138,7 @@ fn check_tables(
     let disk = state.distinct_tables().map(|meta| (Home::Disk, meta));
     let fast = state.distinct_fast_tables().map(|meta| (Home::Fast, meta));
     for (home, meta) in disk.chain(fast) {
-        // Where the tier cannot be found, that is the fault.
+        // If the tier was not found, that is reported instead of its tables.
         if home == Home::Fast && homes.fast.is_none() {
             report.tables_not_found += 1;
             continue;
@@ -147,7 +147,7 @@ fn check_tables(
         report.table_entries += meta.entries;
         report.table_bytes += meta.bytes;
         let path = homes.path(TableFile { home, id: meta.id })?;
-        // The open that failed has named the file: another fault of it would count twice.
+        // The failed open has reported a fault of this file: another one would count twice.
         if teller.has_told_of(&path) {
             continue;
         }

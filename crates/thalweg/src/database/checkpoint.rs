@@ -1,7 +1,8 @@
 //! Checkpoints: an openable copy of a running database.
 //!
-//! Settle first, so that what is linked is durable; hold unlinks and pin the log, so that what the state names stays;
-//! take the state; then copy the log up to a point published after it, so that no table is ahead of the copied log.
+//! First, a settle round makes the files durable that are linked later. Then unlinks are held and the log is pinned, so
+//! that the files that the state names stay. Then the state is taken. At last the log is copied up to a point published
+//! after the state, so that no table is ahead of the copied log.
 
 use super::directory::{LOCK, lock_for_writing, sync_ancestors};
 use super::engine::Engine;
@@ -38,12 +39,12 @@ impl Engine {
             let target = target.display();
             Error::already_exists(format!("{target} exists and is not empty; a checkpoint needs a new directory"))
         };
-        // A lock file may be of a checkpoint that failed before it had the lock.
+        // A lock file alone may be left over from a checkpoint that failed before it had the lock.
         if is_in_use(&[LOCK])? {
             return Err(in_use());
         }
-        // Another checkpoint, or an open that makes a database, may be as far. The one that has the lock has the
-        // directory, and looks again: none discards files that another has written.
+        // Another checkpoint, or an open that creates a database, may have come as far. Only the holder of the lock
+        // uses the directory, and it looks again. So none discards files that another has written.
         let _lock = lock_for_writing(&**storage, target, true).map_err(|error| match error.kind() {
             ErrorKind::Locked => in_use(),
             _ => error,
@@ -54,12 +55,12 @@ impl Engine {
         self.write_checkpoint(target).inspect_err(|_| self.discard_checkpoint(target))
     }
 
-    /// Removes what a checkpoint that failed has written, so that it may be tried again and takes no room.
+    /// Removes the files of a failed checkpoint, so that they take no room and the checkpoint may be tried again.
     fn discard_checkpoint(&self, target: &Path) {
         let storage = &self.environment.storage;
         for directory in ["tables", "log", CHECKPOINT_DIRECTORY, ""].map(|name| target.join(name)) {
             for entry in storage.list(&directory).ok().flatten().unwrap_or_default() {
-                // What cannot be removed stays; the error that the caller gets is the first one.
+                // A file that cannot be removed stays. The caller gets the error of the checkpoint.
                 let _ = storage.remove(&directory.join(entry.name));
             }
             let _ = storage.remove(&directory);
@@ -70,15 +71,16 @@ impl Engine {
         let writable = self.writable()?;
         writable.health.check()?;
         let storage = &self.environment.storage;
-        // Else the log of what is in the fast tier would be copied. That is sound too, where the eviction fails.
+        // Without the eviction the log of the tier's entries is copied. That is sound too, so its error does not
+        // matter.
         let _ = writable.evict();
         writable.lineage.settle()?;
         let _hold = writable.lineage.hold_unlinks();
         let _pin = writable.log.pin(LogMark::default());
         let mut state = writable.lineage.durable_state();
         let end = writable.log.published();
-        // A segment before `end` may have been begun since, and name a later edit as settled: the manifest must reach
-        // it.
+        // A segment before `end` may have begun after the state was taken, and may name a later edit as settled. The
+        // manifest must reach that edit.
         state.edit = writable.lineage.last_edit();
         writable.log.sync(end.position)?;
 
@@ -96,7 +98,7 @@ impl Engine {
         storage.sync_directory(&tables)?;
         self.copy_fast_tables(&state, target)?;
         writable.log.copy_to(state.log_start, end, &log)?;
-        // Not closed by now: the database's lock was held, and nothing recycled or unlinked, throughout.
+        // If the database is not closed yet, its lock was held and nothing was recycled or unlinked all the time.
         self.writable()?;
         // Every name above the manifest is durable before the manifest makes it a database.
         storage.sync_directory(target)?;

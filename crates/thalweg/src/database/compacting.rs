@@ -8,13 +8,13 @@ use arc_swap::Guard;
 
 impl Keyspace {
     /// Flushes, compacts the keys in `range` down to the last level that has any of them, and returns when that is
-    /// done. Of what was written before the call, then no version is left there that no snapshot sees, nor a tombstone.
+    /// done. Of the writes before the call, the range then has no tombstone, and no version that no snapshot sees.
     ///
-    /// Never needed: the background compacts what pays. It is for data that is read often and not written any more, and
-    /// for what is left after a large part was removed. [`Database::settle`](crate::Database::settle) then has the
-    /// files removed. It reads and writes up to the whole range once for each level, and takes the tables of level 0 as
-    /// a whole. Writes go on meanwhile; large jobs are cut by key range, and all compaction threads take part (PMB-16).
-    /// Several calls may run at once.
+    /// It is never needed: background compactions do what pays. It is for data that is read often and no longer
+    /// written, and for the rest after a large part was removed. [`Database::settle`](crate::Database::settle) then
+    /// removes the files. It reads and writes up to the whole range once for each level, and takes the tables of level
+    /// 0 as a whole. Writes go on meanwhile; large jobs are cut by key range, and all compaction threads take part
+    /// (PMB-16). Several calls may run at once.
     ///
     /// ```
     /// # fn main() -> thalweg::Result<()> {
@@ -36,8 +36,8 @@ impl Keyspace {
     /// ```
     ///
     /// # Errors
-    /// What keeps a flush or a compaction from being done: it is still tried again later, by the background alone;
-    /// `NoKeyspace` after a drop; `Poisoned`, `Closed`.
+    /// The error that keeps a flush or a compaction from being done; the background tries it again later. `NoKeyspace`
+    /// after a drop; `Poisoned`, `Closed`.
     pub fn compact_range(&self, range: impl KeyBounds) -> Result<()> {
         let ordered = Guard::into_inner(self.ordered()?);
         match key_range(&range) {

@@ -52,8 +52,8 @@ impl Engine {
         self.write_definition(record, |mark, seq| writable.registry.drop_keyspace(&keyspace, mark, seq))
     }
 
-    /// Writes a record that creates or drops a keyspace, durably. `apply` changes the registry between the copy and
-    /// the publication, given where the record begins and its sequence number.
+    /// Writes a record that creates or drops a keyspace, durably. `apply` changes the registry between the copy and the
+    /// publication; it gets the beginning of the record and the record's sequence number.
     fn write_definition(&self, record: RecordBuilder, apply: impl FnOnce(LogMark, SeqNo)) -> Result<()> {
         let writable = self.writable()?;
         writable.health.check()?;
@@ -70,9 +70,9 @@ impl Engine {
         writable.log.sync(end)
     }
 
-    /// Clears the keyspace that `present` returns, durably: what it has before the record is gone, what is written
-    /// after it stays. The next generation is in the registry from the moment at which the record is reserved: a writer
-    /// that was routed before and reserves afterwards is routed anew.
+    /// Clears the keyspace that `present` returns, durably. Entries written before the record are gone; those written
+    /// after it stay. The registry has the next generation from the moment at which the record is reserved. So a writer
+    /// that was routed before and reserves afterwards is routed again.
     pub(super) fn clear_keyspace(&self, present: impl FnOnce() -> Result<Arc<OrderedKeyspace>>) -> Result<SeqNo> {
         let writable = self.writable()?;
         let _turn = self.definition_turn.lock_blocking(&self.environment);

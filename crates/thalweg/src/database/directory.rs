@@ -1,4 +1,4 @@
-//! The directory of a database: its lock, what may be in it, and whose names are made durable.
+//! The directory of a database: its lock, the files that may be in it, and the syncs that make its name durable.
 
 use crate::error::{Error, Result};
 use crate::lineage::FAST;
@@ -8,10 +8,10 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// The file whose lock has the database.
+/// The file whose lock is held by the process that has the database open.
 pub(super) const LOCK: &str = "LOCK";
 
-/// Whether a file or folder of this name belongs to a database. A directory with others and without a database is
+/// Whether a file or folder of this name belongs to a database. A directory that has other files and no database is
 /// refused.
 fn is_ours(name: &str) -> bool {
     matches!(
@@ -47,8 +47,8 @@ pub(super) fn sync_ancestors(storage: &dyn Storage, root: &Path) -> Result<()> {
         match storage.sync_directory(parent) {
             // A directory that may not be opened was not created by us either.
             Err(Error::Io { source, .. }) if source.kind() == ErrorKind::PermissionDenied => break,
-            // Its file system (squashfs, autofs, proc) has no sync of directories, and names that do not get lost. It
-            // is above the mount of the database's.
+            // The file system of `parent` (squashfs, autofs, proc) has no sync of directories, and does not lose names.
+            // The file system of the database is mounted below it.
             Err(Error::Io { source, .. }) if has_no_sync(&source) => {}
             synced => synced?,
         }
@@ -63,7 +63,7 @@ fn has_no_sync(error: &std::io::Error) -> bool {
 
 fn refuse_foreign(storage: &dyn Storage, root: &Path, create: bool) -> Result<()> {
     let entries = storage.list(root)?.unwrap_or_default();
-    // A creation that was cut off has left the second: its fast tier may lie within, under any name.
+    // A creation that was cut off leaves `FAST` without `CURRENT`: its fast tier may lie in the root, under any name.
     if entries.iter().any(|entry| entry.name == "CURRENT") || create && entries.iter().any(|entry| entry.name == FAST) {
         return Ok(());
     }

@@ -15,7 +15,7 @@ use crate::planted::{Bug, planted};
 use std::fmt;
 use std::sync::Arc;
 
-/// Cursors below are the caller's, for what it lists before the entries of a directory.
+/// The least cursor of an entry. Smaller ones are for what a caller lists before the entries of a directory.
 const CURSOR_MIN: u64 = 3;
 const CURSOR_MAX: u64 = (1 << 63) - 2;
 
@@ -61,7 +61,7 @@ impl DirectoryKeyspace {
         self.inner.entry_key(directory, name)
     }
 
-    /// Its name.
+    /// The name of the keyspace.
     pub fn name(&self) -> &str {
         self.inner.name()
     }
@@ -133,8 +133,8 @@ impl DirectoryKeyspace {
             if let Some(found) = super_version.in_memory(&key, seq) {
                 return Ok(value_of(found));
             }
-            // After the super version: what has left its memtables is in the index. There every version is published,
-            // and the newest is taken: older ones may be gone, as nothing keeps them for this call.
+            // Read after the super version, as entries that leave its memtables enter the index. All versions there are
+            // published. The newest is the one to take: older ones may be gone, as nothing retains them for this call.
             let found = find(index_of(ordered.directories()), &key, SeqNo::MAX)?;
             match ordered.check_readable() {
                 Ok(()) => return Ok(found),
@@ -211,7 +211,7 @@ impl DirectoryKeyspace {
     /// entry of this directory; 0 begins at the first. A cursor stays valid whatever is written meanwhile, and after
     /// the database was opened again.
     ///
-    /// Entries with equal cursors come one after the other, and none of them is listed after that cursor: stop where
+    /// Entries with equal cursors come one after the other, and a listing from that cursor has none of them: stop where
     /// the cursor changes. (Two names have equal cursors about once in 2⁶³ pairs.)
     pub fn list_from(&self, directory: u64, cursor: u64) -> Listing {
         self.snapshot().list_from(directory, cursor)
@@ -238,7 +238,7 @@ impl DirectoryKeyspace {
         self.snapshot().directories_from(first)
     }
 
-    /// The keyspace as it is now, to be read as of this moment.
+    /// A snapshot of the keyspace, as of now.
     pub(super) fn snapshot(&self) -> DirectorySnapshot {
         DirectorySnapshot::new(self.clone(), Arc::new(self.inner.engine().pin()))
     }
@@ -307,7 +307,7 @@ impl DirectorySnapshot {
         Directories::new(self.clone(), first)
     }
 
-    /// The least numbers of directories from `from` on, also of some that have no entries; and from where to go on.
+    /// The least directory numbers from `from` on, some perhaps without entries; and the number from which to go on.
     fn numbers(&self, from: u64) -> Result<(Vec<u64>, Option<u64>)> {
         let ordered = self.keyspace.inner.ordered_at(self.seq.seq())?;
         let super_version = ordered.whole_version()?;
@@ -440,13 +440,13 @@ impl Iterator for Directories {
 pub struct DirectoryEntry(ListedEntry);
 
 impl DirectoryEntry {
-    /// Its name.
+    /// The name of the entry.
     pub fn name(&self) -> &[u8] {
         &self.0.name
     }
 
-    /// Its value. Values of more than 2 KiB are read by this call. A shorter one shares the memory of its block, as the
-    /// name does: 4 to 8 KiB that stay as long as it does. Copy what is to be kept.
+    /// The value of the entry. This call reads values of more than 2 KiB. A shorter value, as the name, shares the
+    /// memory of its block: 4 to 8 KiB that stay as long as the value does. Copy a value that is kept for long.
     ///
     /// # Errors
     /// `Corruption`, `Io`.
@@ -454,7 +454,7 @@ impl DirectoryEntry {
         self.0.value()
     }
 
-    /// Its place in the listing: from 3 to 2⁶³ − 2, ascending. See [`DirectoryKeyspace::list_from`].
+    /// The place of the entry in the listing: from 3 to 2⁶³ − 2, ascending. See [`DirectoryKeyspace::list_from`].
     pub fn cursor(&self) -> u64 {
         (self.0.hash.0 >> 1).clamp(CURSOR_MIN, CURSOR_MAX)
     }

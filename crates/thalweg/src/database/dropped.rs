@@ -1,8 +1,8 @@
-//! [`DroppedReport`]: what `PointInTime` has dropped, in `lost/dropped` until an open has told its caller.
+//! [`DroppedReport`]: the changes that `PointInTime` has dropped, in `lost/dropped` until an open has told its caller.
 //!
-//! An open that drops something puts the damage out of the way: its new manifest does not name what is gone. If that
-//! open is cut off afterwards, no later open finds anything missing. So the report is durable before the new manifest
-//! is in force. Each open tells what it finds there, and removes the file as its last step.
+//! An open that drops something hides the damage: its new manifest does not name what is gone. If that open is cut off
+//! afterwards, no later open finds anything missing. So the report is durable before the new manifest is in force. Each
+//! open tells its caller the report that it finds, and removes the file as its last step.
 //!
 //! The file is text (`docs/format/manifest.md`). A line has the number of the manifest that its open had read. While
 //! that manifest is still in force, the line does not count: nothing was dropped yet, and the damage is still there, or
@@ -24,14 +24,14 @@ const NEW_NAME: &str = "dropped.new";
 /// A report that could not be read.
 const DAMAGED_NAME: &str = "dropped.damaged";
 
-/// The first line begins with it; the checksum of what follows the line comes next.
+/// The beginning of the first line. After it comes the checksum of all following lines.
 const MAGIC: &str = "thalweg dropped 1 ";
 /// The magic, eight hexadecimal digits and a newline.
 const HEADER_BYTES: usize = MAGIC.len() + 9;
 /// A longer file is no report.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// See the module.
+/// The report of the changes that were dropped; see the module.
 pub(super) struct DroppedReport<'a> {
     storage: &'a dyn Storage,
     root: &'a Path,
@@ -74,8 +74,8 @@ impl<'a> DroppedReport<'a> {
         Ok(DroppedReport { storage, root, found })
     }
 
-    /// Returns what an open tells that has read manifest `manifest` and drops `dropped`: what earlier opens dropped and
-    /// did not tell, then that.
+    /// Returns the changes that an open which has read manifest `manifest` and drops `dropped` tells its caller: first
+    /// those that earlier opens dropped and did not tell, then `dropped`.
     pub(super) fn told(&self, manifest: u64, dropped: &[String]) -> Vec<String> {
         let mut told: Vec<String> = self.lines(manifest).into_iter().map(|line| line.text).collect();
         let new: Vec<String> = dropped.iter().filter(|text| !told.contains(text)).cloned().collect();
@@ -84,7 +84,7 @@ impl<'a> DroppedReport<'a> {
     }
 
     /// Makes the report durable for an open that has read manifest `manifest`, drops `dropped`, and has not begun
-    /// another manifest. Lines that would count by mistake with the next manifest go.
+    /// another manifest. Removes lines that would count by mistake once the next manifest is in force.
     pub(super) fn keep(&self, manifest: u64, dropped: &[String]) -> Result<()> {
         let mut lines = self.lines(manifest);
         let is_outdated = matches!(&self.found, Found::Lines(found) if found.len() > lines.len());

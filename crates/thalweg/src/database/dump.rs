@@ -8,12 +8,12 @@ use std::io;
 use std::path::Path;
 
 /// Writes one file of a database (a log segment, a manifest, `CURRENT`, a table or a fast table) in readable form, a
-/// line at a time. What the file is, is told by its name, as the database names it. Nothing is changed, and no lock is
-/// taken.
+/// line at a time. The name of the file, as the database gives it, says which kind of file it is. Changes nothing and
+/// takes no lock.
 ///
 /// # Errors
-/// `InvalidInput` when the name is none of a database's; `Corruption` where the file cannot be read further (lines
-/// before that were given); `Io`, also when `line` gives an error.
+/// `InvalidInput` when the name is not that of a database's file; `Corruption` where the file cannot be read further
+/// (lines before that were given); `Io`, also when `line` gives an error.
 pub fn dump(path: impl AsRef<Path>, line: &mut dyn FnMut(Arguments<'_>) -> io::Result<()>) -> Result<()> {
     dump_with(&LinuxStorage, path.as_ref(), line)
 }

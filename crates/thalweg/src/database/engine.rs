@@ -1,9 +1,9 @@
-//! [`Engine`]: one open database: what it is made of, and how it is closed.
+//! [`Engine`]: one open database: its parts, and its close.
 //!
-//! Closing: writes are refused; records reserved by then are published and synced; background coroutines end; edits
-//! are settled; the manifest gets its `closed` record and the log its clean-close seal, each naming the other's end.
-//! Poisoned, it only waits: for every writer that has reserved, and for the coroutines. Then the lock is given back, so
-//! that nobody of this process writes to a database that another one has opened.
+//! The steps of a close: writes are refused; records reserved by then are published and synced; background coroutines
+//! end; edits are settled; the manifest gets its `closed` record and the log its clean-close seal, each naming the
+//! other's end. The close of a poisoned database only waits for every writer that has reserved, and for the coroutines.
+//! The lock is released last, so that nobody in this process writes to a database that another process has opened.
 
 use super::options::{Durability, Options, WriteOptions};
 use super::tasks::TaskCount;
@@ -23,7 +23,7 @@ use crate::table::TableStore;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Segments that a log may span after a close without being flushed.
+/// The most segments of a log that a close leaves as it is; it flushes a longer one.
 const SEGMENTS_AT_CLOSE_MAX: usize = 4;
 
 /// The parts of an engine that depend on whether it may write.
@@ -50,11 +50,11 @@ pub(super) struct Writable {
     pub(super) signals: Arc<Signals>,
     /// Makes ordered keyspaces.
     pub(super) kind: OrderedKind,
-    /// The background work on them.
+    /// The background work on ordered keyspaces.
     pub(super) ordered: OrderedBackground,
 }
 
-/// See the module. All handles have it; it is closed when the last one is dropped.
+/// One open database. All handles have it; it is closed when the last one is dropped.
 pub(super) struct Engine {
     pub(super) environment: Environment,
     pub(super) metrics: Arc<Metrics>,
@@ -71,13 +71,13 @@ pub(super) struct Engine {
     /// Coroutines of log and lineage, which must outlive the workers to settle their last edits.
     pub(super) services: Arc<TaskCount>,
     pub(super) closed: AtomicBool,
-    /// Those of the root, and of the directory of the fast tier.
+    /// The locks of the root, and of the directory of the fast tier.
     pub(super) locks: Mutex<Vec<Box<dyn StorageLock>>>,
 }
 
 impl Drop for Engine {
     fn drop(&mut self) {
-        // Nobody is left to get an error; `Database::close` is for those who want it.
+        // Nobody is left to get an error; a caller who wants it calls `Database::close`.
         let _ = self.close();
     }
 }
@@ -94,7 +94,7 @@ impl Engine {
         }
     }
 
-    /// When a write with these options returns.
+    /// The durability of a write with these options.
     pub(super) fn durability_of(&self, options: WriteOptions) -> Durability {
         options.durability.unwrap_or(self.options.durability)
     }
@@ -136,7 +136,7 @@ impl Engine {
         self.snapshots.pin(|| self.visible())
     }
 
-    /// A reader that kept tables alive is gone.
+    /// Tells the lineage that a reader which kept tables alive is gone.
     pub(super) fn readers_left(&self) {
         if let Mode::Writable(writable) = &self.mode {
             writable.lineage.readers_left();
@@ -166,12 +166,12 @@ impl Engine {
     }
 
     fn close_writable(&self, writable: &Writable) -> Result<()> {
-        // What is in the fast tier keeps its log, which the next open would replay.
+        // Entries in the fast tier pin their log, and the next open would replay it.
         let _ = writable.evict();
-        // Each open goes on in a new segment: without this, many short lives would leave a long and nearly empty log.
+        // Each open begins a new segment: without this, many short runs would leave a long and nearly empty log.
         let is_long = writable.log.backlog_bytes() > self.options.log_bytes_max;
         if is_long || writable.log.segments() > SEGMENTS_AT_CLOSE_MAX {
-            // What fails here is no reason not to close.
+            // A failure here does not keep the database from closing.
             let _ = writable.shorten_log();
         }
         writable.signals.stop();
@@ -198,13 +198,13 @@ impl Engine {
 }
 
 impl Writable {
-    /// Flushes what keeps the log long, and waits until the manifest knows that it may go.
+    /// Flushes the memtables that pin the log, and waits until the manifest says that the log may be released.
     fn shorten_log(&self) -> Result<()> {
         self.ordered.sealer.seal_all();
         self.signals.wait_for_progress(|| !self.ordered.has_flush_work(), || self.flush_error())
     }
 
-    /// Why flushes fail at present.
+    /// The error of the flushes or evictions that fail at present.
     pub(super) fn flush_error(&self) -> Option<Error> {
         self.health.flushes.get().or_else(|| self.health.evictions.get()).map(|trouble| trouble.error)
     }

@@ -10,9 +10,9 @@ thread_local! {
     static KEY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
-/// Gives the bytes of a key to `with`, in memory that the thread keeps for the next one.
+/// Calls `with` with the bytes of a key, in a buffer that the thread keeps for the next call.
 pub(super) fn with_bytes<R>(key: &EntryKey<'_>, with: impl FnOnce(&[u8]) -> R) -> R {
-    // While the thread ends, nothing is kept.
+    // A thread that is ending has no buffer left.
     let mut bytes = KEY.try_with(Cell::take).unwrap_or_default();
     key.write(&mut bytes);
     let result = with(&bytes);
@@ -25,7 +25,7 @@ pub(super) fn index_of(index: Option<&Arc<DirectoryIndex>>) -> &Arc<DirectoryInd
     index.unwrap_or_else(|| unreachable!("the handle was made of a directory keyspace"))
 }
 
-/// The value of a version; `None` of a tombstone.
+/// The value of a version; `None` for a tombstone.
 pub(super) fn value_of(found: Version) -> Option<Slice> {
     (found.kind == EntryKind::Put).then_some(found.value)
 }

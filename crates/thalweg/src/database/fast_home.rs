@@ -1,14 +1,15 @@
-//! [`FastHome`]: the directory that a database has its fast tier in (`docs/format/manifest.md`, FAST).
+//! [`FastHome`]: the directory of a database's fast tier (`docs/format/manifest.md`, FAST).
 //!
-//! `FAST` in the root names the directory, `OWNER` in the directory the root, and both have the same random id. So the
-//! directory of another database is refused, and so is that of the database that this one is a copy of: a copy of the
-//! root alone must not empty the tier of the original. A caller that asks for a directory by name may take it over, if
-//! the id is right and nobody has it open. Order, so that a crash at any moment leaves what the next open understands:
+//! `FAST` in the root names the directory, `OWNER` in the directory names the root, and both have the same random id.
+//! So an open refuses the directory of another database. It also refuses that of the database which this one was copied
+//! from: a copy of the root alone must not empty the tier of the original. A caller that names a directory may take it
+//! over, if the id is right and nobody has it open. The order of writes leaves, after a crash at any moment, files that
+//! the next open understands:
 //!
 //! - `FAST` is durable before `OWNER` exists, and both are durable before an edit names a fast table. `FAST` without
 //!   `OWNER` is a set-up that was cut off, unless the manifest names fast tables: then the tier is lost.
-//! - When the manifest in force names no fast table and nobody asks for the tier, the tables that are left are removed,
-//!   then `OWNER`, then `FAST`; each removal is durable before the next one.
+//! - When the manifest in force names no fast table and the caller does not ask for the tier, the tables that are left
+//!   are removed, then `OWNER`, then `FAST`; each removal is durable before the next one.
 
 use super::directory::{LOCK, sync_ancestors};
 use crate::error::{Error, Result};
@@ -26,16 +27,16 @@ const NEW_NAME: &str = "FAST.new";
 const OWNER: &str = "OWNER";
 const NEW_OWNER: &str = "OWNER.new";
 
-/// The first line begins with it; the version comes next, and then the checksum of what follows the line.
+/// The beginning of the first line. The version comes next, and then the checksum of all following lines.
 const NAME_OF_FORMAT: &str = "thalweg fast tier ";
 const VERSION: u32 = 1;
-/// Both, and a space behind the version.
+/// The name of the format, the version, and a space.
 const MAGIC: &str = "thalweg fast tier 1 ";
 /// The magic, eight hexadecimal digits and a newline.
 const HEADER_BYTES: usize = MAGIC.len() + 9;
 /// The id in hexadecimal digits, and a newline.
 const ID_BYTES: usize = 33;
-/// A longer file is none of ours.
+/// The most bytes of such a file.
 const BYTES_MAX: u64 = 64 << 10;
 
 /// The text of the error for a tier whose owner file is missing.
@@ -44,7 +45,7 @@ const MOVED: &str = "no such file; a tier that was moved is opened with its new 
 /// The directory of the fast tier in a checkpoint.
 pub(super) const CHECKPOINT_DIRECTORY: &str = "fast";
 
-/// See the module.
+/// The directory of a database's fast tier; see the module.
 #[derive(Clone, Debug)]
 pub(super) struct FastHome {
     id: u128,
@@ -54,8 +55,8 @@ pub(super) struct FastHome {
 }
 
 impl FastHome {
-    /// Reads which directory the database in `root` has its fast tier in, and looks whether it is its own. `asked` is
-    /// the directory that the caller asks for. Changes nothing.
+    /// Reads from `FAST` which directory has the fast tier of the database in `root`, and checks that the directory is
+    /// this database's own. `asked` is the directory that the caller asks for. Changes nothing.
     pub(super) fn find(storage: &dyn Storage, root: &Path, asked: Option<&Path>) -> Result<Option<Self>> {
         let Some(Named { id, path }) = Named::read(storage, &root.join(NAME))? else { return Ok(None) };
         let directory = root.join(path);
@@ -97,7 +98,7 @@ impl FastHome {
     fn set_up(environment: &Environment, root: &Path, directory: &Path) -> Result<Self> {
         let (storage, entropy) = (&*environment.storage, &environment.entropy);
         match Named::read(storage, &directory.join(OWNER))? {
-            // That of a database which was in this root before, or of an open that was cut off.
+            // Owned by a database that was in this root before, or by an open that was cut off.
             Some(owner) if owner.is_owner(directory, root) => {
                 remove_tables(storage, directory)?;
             }
@@ -118,7 +119,7 @@ impl FastHome {
         Ok(home)
     }
 
-    /// Whether both directories say so.
+    /// Whether `FAST` and `OWNER` name each other's directory.
     fn is_told(&self, storage: &dyn Storage, root: &Path) -> Result<bool> {
         let named = Named::read(storage, &root.join(NAME))?;
         let is_named = named.is_some_and(|named| root.join(named.path) == self.directory);
@@ -138,7 +139,8 @@ impl FastHome {
             Err(_) => (&**directory, root),
         };
         Named { id: *id, path: named.to_path_buf() }.write(storage, root, (NEW_NAME, NAME))?;
-        // Here, and not before: whoever finds a directory in a root without a database also finds `FAST`.
+        // Not before `FAST` is written: an open that finds the directory in a root without a database also finds
+        // `FAST`.
         if storage.list(directory)?.is_none() {
             storage.create_directory(directory)?;
         }
@@ -146,15 +148,15 @@ impl FastHome {
         Named { id: *id, path: owner.to_path_buf() }.write(storage, directory, (NEW_OWNER, OWNER))
     }
 
-    /// Removes what says that the database in `root` has a fast tier. The manifest in force names no fast table. What
-    /// cannot be removed now is removed by a later open.
+    /// Removes the files that say that the database in `root` has a fast tier. The manifest in force names no fast
+    /// table. A later open removes files that cannot be removed now.
     pub(super) fn forget(&self, storage: &dyn Storage, root: &Path) {
         if self.leave(storage).is_ok() {
             let _ = storage.remove(&root.join(NAME));
         }
     }
 
-    /// Removes what it has in its directory, durably.
+    /// Removes the tables and the owner file of this database from the directory, durably.
     fn leave(&self, storage: &dyn Storage) -> Result<()> {
         let directory = &self.directory;
         if storage.list(directory)?.is_none() {
@@ -162,15 +164,15 @@ impl FastHome {
         }
         match Named::read(storage, &directory.join(OWNER))? {
             Some(owner) if owner.id == self.id && self.trouble.is_none() => {
-                // Orphans: no edit in force names them. `OWNER` vouches for them as long as a crash may bring one back.
+                // Orphans: no edit in force names them. `OWNER` claims them as long as a crash may bring one back.
                 if remove_tables(storage, directory)? > 0 {
                     storage.sync_directory(directory)?;
                 }
                 storage.remove(&directory.join(OWNER))?;
             }
-            // It is another's: also that of the database that this one is a copy of.
+            // The directory is another database's, perhaps that of the one which this one was copied from.
             Some(_) => return Ok(()),
-            // An earlier try may have removed it without making that durable.
+            // An earlier try may have removed `OWNER` without making that durable.
             None => {}
         }
         storage.sync_directory(directory)
@@ -190,7 +192,7 @@ pub(super) fn homes<'a>(root: &'a Path, home: Option<&'a FastHome>) -> Homes<'a>
     Homes { root, fast: home.and_then(FastHome::directory) }
 }
 
-/// The error of an open that met `error`: the trouble with the fast tier, if that is what it met.
+/// The error of an open that met `error`: the trouble with the fast tier, if that is the cause.
 pub(super) fn trouble_or(home: Option<&FastHome>, error: Error) -> Error {
     match home.and_then(|home| home.trouble.clone()) {
         Some(trouble) if matches!(error, Error::Corruption(_)) => trouble,
@@ -202,7 +204,7 @@ pub(super) fn trouble_or(home: Option<&FastHome>, error: Error) -> Error {
 pub(super) struct FastDecision {
     /// The directory that the database has its fast tier in.
     pub(super) home: Option<FastHome>,
-    /// One that it has no table in and that nobody asks for.
+    /// The directory of a tier in which the database has no table and that the caller does not ask for.
     pub(super) unused: Option<FastHome>,
 }
 
@@ -225,7 +227,8 @@ pub(super) fn decide(
         let reason = "its file system is memory, which a power cut empties; use FastTier::Memory";
         return Err(refused(wanted, reason));
     }
-    // What is free there now says little: others may use it, too, and a full one must not keep a database from opening.
+    // Free bytes are not checked: others may use the file system too, and a full one must not keep a database from
+    // opening.
     let existing = wanted.ancestors().find_map(|directory| storage.capacity_bytes(directory));
     if let Some(bytes) = existing.filter(|bytes| *bytes < capacity_bytes) {
         let reason = format!("{capacity_bytes} bytes are asked for, and its file system has {bytes} in all");
@@ -243,20 +246,20 @@ pub(super) fn decide(
             }
             home
         }
-        // Not even without tables: the manifest that was read may name some, until the next one is durable.
+        // Refused even without tables: the manifest that was read may name some, until the next one is durable.
         Some(home) if has_tables || home.trouble.is_none() => {
             let named = home.directory.display();
             let reason =
                 format!("the database has its fast tier in {named}; opened without a fast tier it leaves that");
             return Err(refused(wanted, reason));
         }
-        // `FAST` is replaced, and never missing: it vouches for a directory within a root that has no database yet.
+        // `FAST` is replaced and never missing: it claims a directory within a root that has no database yet.
         Some(_) | None => FastHome::set_up(environment, root, wanted)?,
     };
     Ok(FastDecision { home: Some(home), unused: None })
 }
 
-/// Checks that `directory` is none of the database's own in `root`; both are absolute.
+/// Checks that `directory` is none that the database in `root` uses for itself; both paths are absolute.
 pub(super) fn check_place(directory: &Path, root: &Path) -> Result<()> {
     let within = directory.strip_prefix(root).ok().map(|within| within.components().next());
     match within {
@@ -312,7 +315,7 @@ struct Named {
 }
 
 impl Named {
-    /// Whether it says, in `directory`, that this is the fast tier of the database in `root`.
+    /// Whether this is the content of an `OWNER` in `directory` that names the database in `root`.
     fn is_owner(&self, directory: &Path, root: &Path) -> bool {
         let is_within = self.path.as_os_str().is_empty() && directory.starts_with(root);
         is_within || self.path == root
@@ -336,7 +339,7 @@ impl Named {
         Self::decode(path, &text).map(Some)
     }
 
-    /// Writes a file in `directory`, durably; `names` are that of the unfinished file and its own.
+    /// Writes a file in `directory`, durably; `names` are the name of the unfinished file and the final name.
     fn write(&self, storage: &dyn Storage, directory: &Path, names: (&str, &str)) -> Result<()> {
         let (new, path) = (directory.join(names.0), directory.join(names.1));
         if storage.file_bytes(&new)?.is_some() {

@@ -1,11 +1,11 @@
-//! [`FastTier`]: what a caller asks for.
+//! [`FastTier`]: the fast tier that a caller asks for.
 
 use std::path::{Path, PathBuf};
 
-/// The fast tier may pin this many times its capacity of the log,
+/// The fast tier may pin log of this many times its capacity.
 const LOG_TIMES: u64 = 3;
 
-/// and at least this many segments.
+/// The fast tier may pin at least this many segments of the log.
 const SEGMENTS_MIN: u64 = 4;
 
 /// The medium of a fast tier, which keeps level 0 of ordered keyspaces before it goes to the disk. `docs/fast-tier.md`
@@ -44,8 +44,9 @@ pub(super) struct FastTierOptions {
 }
 
 impl FastTierOptions {
-    /// Bytes of the log that the tier may pin, if that was not set. Each byte in the tier was a byte of the log; so
-    /// were older versions that an internal compaction has dropped, and what lies between and is in tables.
+    /// Bytes of the log that the tier may pin, if that was not set. Each byte in the tier was a byte of the log. The
+    /// log also has the older versions that internal compactions have dropped, and records in between that are in
+    /// tables.
     pub(super) fn log_bytes_max(&self, segment_bytes: u32) -> u64 {
         let least = SEGMENTS_MIN * u64::from(segment_bytes);
         self.capacity_bytes.saturating_mul(LOG_TIMES).max(least)

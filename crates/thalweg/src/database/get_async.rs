@@ -1,5 +1,5 @@
-//! [`GetAsync`]: the lookup of an entry as a future, for any executor. Its reads are made by the workers of the
-//! database; the packs are looked into where the future is polled.
+//! [`GetAsync`]: the lookup of an entry as a future, for any executor. The workers of the database make its reads; the
+//! thread that polls the future searches the packs.
 
 use super::keyspace::Keyspace;
 use super::live_lookup::LiveLookup;
@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 #[must_use = "a future does nothing unless it is polled"]
 pub struct GetAsync {
     keyspace: Keyspace,
-    /// The lookup, or why it cannot begin; `None` once the future was ready.
+    /// The lookup, or the error that keeps it from beginning; `None` once the future was ready.
     lookup: Option<Result<LiveLookup>>,
     /// The read that the lookup needs.
     reading: Option<Reading>,
@@ -57,7 +57,7 @@ impl GetAsync {
         }
     }
 
-    /// Notes that the packs are not held any more.
+    /// Releases the packs, and tells the engine if there were any.
     fn let_go(&mut self) {
         let held = (self.reading.take(), self.lookup.take());
         let had_any = held.0.is_some() || held.1.is_some();

@@ -147,7 +147,7 @@ impl Database {
     }
 
     /// Drops a keyspace and everything in it. Durable when it returns. Calls on its handles then get `NoKeyspace`. The
-    /// background gives its space back.
+    /// background frees its space.
     ///
     /// # Errors
     /// `NoKeyspace`; the errors of a `Sync` write.
@@ -229,7 +229,7 @@ impl Database {
         self.engine.writable()?.tidy()
     }
 
-    /// Begins a settle round at once, and waits until every table in use is durable, and the manifest that names it.
+    /// Begins a settle round at once, and waits until all tables in use, and the manifest that names them, are durable.
     /// Then no crash needs the replaced files, and they are removed. The durability of writes does not need it: for
     /// that there is [`Database::persist`].
     ///
@@ -239,9 +239,9 @@ impl Database {
         self.engine.writable()?.lineage.settle()
     }
 
-    /// Writes a consistent, openable copy of the database as of now to the new directory `path`. Table files are
-    /// linked where the file system allows it, so it takes little space and time. Durable when it returns. Missing
-    /// parents are created; after an error nothing of it is left.
+    /// Writes a consistent, openable copy of the database as of now to the new directory `path`. Table files are linked
+    /// where the file system allows it, so the copy takes little space and time. Durable when it returns. Missing
+    /// parents are created; after an error nothing of the copy is left.
     ///
     /// # Errors
     /// `AlreadyExists` if `path` exists and is not empty; `InvalidInput` if it lies in the directory of the database
@@ -293,7 +293,7 @@ impl Database {
         self.engine.close()
     }
 
-    /// The durability of writes without one of their own.
+    /// The durability of writes that do not choose one.
     pub fn durability(&self) -> Durability {
         self.engine.options.durability
     }

@@ -1,4 +1,4 @@
-//! [`Health`]: what of the background fails at present, since when, and when it is tried again.
+//! [`Health`]: the background work that fails at present, since when, and when it is tried again.
 
 use super::engine::{Engine, Mode};
 use crate::error::{Error, ErrorKind};
@@ -12,10 +12,11 @@ use std::time::Duration;
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct Health {
-    /// Why writes are refused until the next open, if they are: [`Error::Poisoned`], or [`Error::Closed`].
+    /// The error with which writes are refused until the next open, if they are: [`Error::Poisoned`], or
+    /// [`Error::Closed`].
     pub writes_refused: Option<Error>,
     /// Background work that fails at present, the longest failing first. It is tried again. Writers get its error only
-    /// where they would have to wait for it.
+    /// where they would have to wait for this work.
     pub failing: Vec<BackgroundFailure>,
     /// The last failure of background work since the open, whether or not it has ended.
     pub last_failure: Option<BackgroundFailure>,
@@ -78,7 +79,7 @@ impl Engine {
 }
 
 impl Health {
-    /// Of a database that is open for writing.
+    /// The health of a database that is open for writing.
     pub(super) fn of(environment: &Environment, health: &runtime::Health, registry: &Registry) -> Health {
         let now_ns = environment.clock.now_ns();
         let mut failing: Vec<_> = health.background_errors().map(|trouble| failure(trouble, None, now_ns)).collect();
@@ -89,7 +90,7 @@ impl Health {
         }
         failing.sort_by_key(|failure: &BackgroundFailure| std::cmp::Reverse(failure.since));
         let last = health.last_failure();
-        // The one that goes on says where it is.
+        // A failure that goes on is in `failing`, with its partition.
         let same = |found: &&BackgroundFailure, last: &BackgroundError| {
             found.work == last.work && found.last == elapsed(last.last_ns, now_ns)
         };

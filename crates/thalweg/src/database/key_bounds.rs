@@ -1,4 +1,4 @@
-//! [`KeyBounds`]: what a range of keys can be written as.
+//! [`KeyBounds`]: the ways to write a range of keys.
 //!
 //! The standard library's `RangeBounds<T>` is implemented for `Range<T>` and for `Range<&T>`, so a call that only asks
 //! for `T: AsRef<[u8]>` leaves open which of the two is meant, and `range(..)` names no type at all. This trait has
@@ -9,7 +9,7 @@ use crate::ordered::cursor::Bounds;
 use crate::table::KeyRange;
 use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, RangeToInclusive};
 
-/// A range of keys: any of Rust's ranges over what gives bytes, or a pair of [`Bound`]s.
+/// A range of keys: any of Rust's ranges over a type that gives bytes, or a pair of [`Bound`]s.
 ///
 /// ```
 /// use std::ops::Bound;
@@ -31,8 +31,8 @@ use std::ops::{Bound, Range, RangeFrom, RangeFull, RangeInclusive, RangeTo, Rang
 /// # }
 /// ```
 ///
-/// Both ends have one type. Byte strings of different lengths have two, so write `&b"A"[..]..&b"Inn"[..]` or
-/// `"A".."Inn"` for them. A pair of two [`Bound::Unbounded`] names no type: write `..` for it.
+/// Both ends have one type. Byte strings of different lengths have different types, so write `&b"A"[..]..&b"Inn"[..]`
+/// or `"A".."Inn"` for them. A pair of two [`Bound::Unbounded`] names no type: write `..` for it.
 pub trait KeyBounds {
     /// Where the range begins.
     fn from(&self) -> Bound<&[u8]>;
@@ -46,7 +46,7 @@ pub(super) fn owned(range: &(impl KeyBounds + ?Sized)) -> Bounds {
     Bounds { from: range.from().map(Slice::from), to: range.to().map(Slice::from) }
 }
 
-/// The same keys as a range that has its first key and not its end. `None`: no key is in it.
+/// The same keys as a range that includes its first key and excludes its end. `None`: no key is in it.
 pub(super) fn key_range(range: &(impl KeyBounds + ?Sized)) -> Option<KeyRange> {
     // The next key after one is that key with a zero byte.
     let next = |key: &[u8]| -> Box<[u8]> { [key, &[0]].concat().into() };

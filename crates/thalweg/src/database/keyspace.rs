@@ -42,12 +42,12 @@ impl Keyspace {
         Keyspace { engine, name: Arc::from(ordered.name.as_str()), ordered: ArcSwap::new(ordered) }
     }
 
-    /// The open database it belongs to.
+    /// The open database of the keyspace.
     pub(super) fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 
-    /// Whether it belongs to that open database.
+    /// Whether the keyspace belongs to this open database.
     pub(super) fn is_of(&self, engine: &Arc<Engine>) -> bool {
         Arc::ptr_eq(&self.engine, engine)
     }
@@ -62,14 +62,14 @@ impl Keyspace {
         match self.engine.keyspaces().get(ordered.id).cloned().and_then(|keyspace| keyspace.downcast()) {
             Some(next) => {
                 self.ordered.store(Arc::clone(&next));
-                // Not what is stored now: another thread may have stored an earlier one that it found before.
+                // Not the stored one: another thread may have stored an earlier generation that it found before.
                 Ok(Guard::from_inner(next))
             }
             None => Err(ordered.no_keyspace()),
         }
     }
 
-    /// The generation that the registry has now. The caller keeps others from clearing it.
+    /// The generation in the registry. The caller prevents that another clears it.
     fn present(&self) -> Result<Arc<OrderedKeyspace>> {
         let ordered = self.ordered()?;
         let present = self.engine.keyspaces().get(ordered.id).cloned().and_then(|keyspace| keyspace.downcast());
@@ -86,7 +86,7 @@ impl Keyspace {
         Ok(Guard::from_inner(earlier))
     }
 
-    /// Its name.
+    /// The name of the keyspace.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -175,8 +175,9 @@ impl Keyspace {
     }
 
     /// Removes every entry, durably when it returns, at a cost that does not depend on their number. A concurrent write
-    /// comes before or after it, as everywhere. Earlier snapshots and ranges still see the entries. The background
-    /// gives the space back when no reader needs it. The keyspace has the partitions again that it was created with.
+    /// comes before or after the clear, as everywhere. Earlier snapshots and ranges still see the entries. The
+    /// background frees the space when no reader needs it. Afterwards the keyspace has the partitions with which it was
+    /// created.
     ///
     /// ```
     /// # fn main() -> thalweg::Result<()> {
@@ -235,7 +236,7 @@ impl Keyspace {
         Ok((super_version, seq))
     }
 
-    /// The generation that has `key` now, its super version, and the number up to which that is visible.
+    /// The generation of the keyspace now, its super version for `key`, and the last sequence number that readers see.
     pub(super) fn live_generation(
         &self,
         key: &[u8],
@@ -244,14 +245,14 @@ impl Keyspace {
             let ordered = self.ordered()?;
             let super_version = ordered.super_version_for(key);
             self.engine.environment.point(Point::Viewed);
-            // The super version first: everything visible at the call is in it, and whatever a compaction dropped from
-            // it is shadowed by a version that was visible before the super version was made.
+            // The super version is loaded first: everything visible at the call is in it. A version that a compaction
+            // dropped from it is shadowed by one that was visible before the super version was made.
             let seq = self.engine.visible();
             match super_version {
                 Ok(super_version) if seq >= ordered.cleared_at => return Ok((ordered, super_version, seq)),
                 Ok(_) => {
-                    // The clear is not published yet: what was there before it is read, again the super version first.
-                    // A flush may have dropped what was visible a moment ago.
+                    // The clear is not published yet: the entries from before it are read. Again the super version is
+                    // loaded first, as a flush may have dropped versions that were visible a moment ago.
                     if let Some(earlier) = ordered.generation_at(seq)
                         && let Ok(super_version) = earlier.super_version_for(key)
                     {
@@ -313,7 +314,7 @@ impl Keyspace {
 
     /// The entries with keys in `range`, in key order, as of now. A range that ends before it begins is empty.
     ///
-    /// Pages backwards: each page ends before the first key of the page before it.
+    /// To page backwards, end each page before the smallest key of the previous one.
     ///
     /// ```
     /// # fn main() -> thalweg::Result<()> {

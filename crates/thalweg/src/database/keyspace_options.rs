@@ -20,7 +20,7 @@ use std::sync::Arc;
 /// Levels of a partition, level 0 included.
 const LEVELS_MAX: usize = 7;
 
-/// Tables in level 0 at which writers wait, with vLSM: its tables are small.
+/// Tables in level 0 at which writers wait with vLSM, whose tables are small.
 const VLSM_LEVEL0_STOP: usize = 24;
 
 impl Options {
@@ -40,8 +40,8 @@ impl Options {
         }
     }
 
-    /// How directory keyspaces are kept: level 0 gathers many packs, and one merge of all of them makes each directory
-    /// one span. A merge of few packs would write each directory again and again.
+    /// The options of directory keyspaces. Level 0 gathers many packs, and one merge of all of them makes each
+    /// directory one span. A merge of few packs would write each directory again and again.
     pub(super) fn directories(&self, space: Arc<Space>) -> OrderedOptions {
         // A directory keyspace has no fast tier.
         let ordered = self.ordered(space, None);
@@ -54,7 +54,7 @@ impl Options {
             policy: Policy::Leveled(LeveledOptions {
                 level0_trigger: trigger,
                 level0_patience: trigger,
-                // Half way to where writers wait.
+                // Half way to the number at which writers wait.
                 level0_urgent: trigger.saturating_add(trigger / 2),
                 level1_bytes: self.level1_bytes.saturating_mul(times),
                 growth_factor: self.growth_factor,
@@ -79,7 +79,7 @@ impl Options {
                 growth_factor: self.growth_factor,
                 table_bytes,
                 table_bytes_max: table_bytes,
-                // The rest is for what the jobs beside it and before it have replaced.
+                // The rest is for tables that other jobs have replaced, earlier or at the same time.
                 job_bytes_max: job_bytes_max.max(self.level1_bytes.saturating_mul(2)),
                 levels_max: LEVELS_MAX,
             }),
@@ -95,9 +95,9 @@ impl Options {
         }
     }
 
-    /// Bytes of level 1 that suit a fast tier: what level 0 gives it at once (see [`LeveledOptions`]), which are
-    /// `level0_trigger` evictions of each partition. A smaller level 1 would be written over and over on the way to a
-    /// level 2. Level 1 of one partition stays half of a job at most.
+    /// Bytes of level 1 that suit a fast tier: as many as level 0 gives it at once (see [`LeveledOptions`]), which are
+    /// `level0_trigger` evictions of each partition. A smaller level 1 would be rewritten again and again on the way to
+    /// level 2. Level 1 of one partition stays at most half of a job.
     fn level1_bytes_below_tier(&self, job_bytes_max: u64) -> u64 {
         let Some(tier) = self.fast_tier() else { return 0 };
         let given = tier.capacity_bytes.saturating_mul(self.level0_trigger() as u64);

@@ -1,4 +1,4 @@
-//! [`KeyspaceStatistics`]: what a keyspace has: tables, by level and in the fast tier, and the index of directories.
+//! [`KeyspaceStatistics`]: the tables of a keyspace, by level and in the fast tier, and its index of directories.
 
 #[cfg(feature = "experiments")]
 use crate::directory::FHashStatistics;
@@ -7,29 +7,29 @@ use crate::table::{Table, TableMeta};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-/// One keyspace.
+/// The statistics of one keyspace.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct KeyspaceStatistics {
-    /// Its name.
+    /// The name of the keyspace.
     pub name: String,
-    /// Its partitions.
+    /// The number of its partitions.
     pub partitions: u64,
     /// The keyspace's tables in the fast tier, all partitions together.
     pub fast: LevelStatistics,
     /// Its levels, all partitions together; the index is the level.
     pub levels: Vec<LevelStatistics>,
-    /// Of a directory keyspace.
+    /// The index of directories, if it is a directory keyspace.
     pub directories: Option<DirectoryStatistics>,
 }
 
-/// The index of a directory keyspace. Entries that no flush has written yet are not in it, and those of damaged packs.
+/// The index of a directory keyspace. It lacks the entries that no flush has written yet, and those of damaged packs.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct DirectoryStatistics {
     /// Directories that have entries.
     pub directories: u64,
-    /// Places where entries of a directory lie together: one a directory once all is merged.
+    /// Places where entries of a directory lie together: one for each directory once all packs are merged.
     pub spans: u64,
     /// Bytes of memory that the index takes. The filters of its packs do not count.
     pub index_bytes: u64,
@@ -70,7 +70,7 @@ pub(super) fn keyspace_statistics(keyspace: &OrderedKeyspace) -> KeyspaceStatist
                 levels.resize_with(index + 1, LevelStatistics::default);
             }
             let level = &mut levels[index];
-            // One that partitions share counts once, where it is first found.
+            // A table that partitions share counts once, where it is found first.
             let is_first =
                 |table: &&Arc<Table>| !super_version.sticks_out(table.meta()) || shared.insert(table.meta().id);
             tables.iter().filter(is_first).for_each(|table| level.add(table.meta()));

@@ -7,23 +7,23 @@ use crate::compaction::LEVEL0_URGENT;
 /// The trigger of level 0 of a directory keyspace, divided by that of an ordered one.
 const DIRECTORY_LEVEL0_FACTOR: usize = 16;
 
-/// The patience of level 0, divided by its trigger. Overwrites of small tables write 7 % fewer bytes with six than with
-/// four, and with eight as many as with six; a first read after many writes looks at as many filters.
+/// The patience of level 0, divided by its trigger. With 6, overwrites of small tables write 7 % fewer bytes than with
+/// 4; with 8 they write as many as with 6. The first read after many writes looks at a filter of each of these tables.
 const PATIENCE_FACTOR: usize = 6;
 
 impl Builder {
-    /// Tables in level 0 that start a compaction (default: 4; 1 with vLSM). If this is not set, or
-    /// [`Builder::level0_patience`] is, it depends on the reads, but not with a fast tier or vLSM: the more of them
-    /// look into level 0, the sooner it is due, between the two numbers; and once they have spent as much time on it as
-    /// a compaction takes, it is due with however few. Writers wait at five times as many, or at three times
-    /// `level0_patience`, but at least at 12 (24 with vLSM).
+    /// Tables in level 0 that start a compaction (default: 4; 1 with vLSM). If this is not set, or if
+    /// [`Builder::level0_patience`] is, the number depends on the reads, but not with a fast tier or vLSM. It lies
+    /// between the two numbers: the more reads look into level 0, the sooner a compaction is due. Once reads have spent
+    /// as much time on level 0 as a compaction takes, it is due with however few tables. Writers wait at the larger of
+    /// five times this number and three times `level0_patience`, but at least at 12 (24 with vLSM).
     pub fn level0_trigger(mut self, level0_trigger: usize) -> Self {
         self.options.level0_trigger = Some(level0_trigger);
         self
     }
 
-    /// Tables in level 0 at which an ordered keyspace compacts it while nobody reads (default: 24; but the same as
-    /// [`Builder::level0_trigger`] if that is set; never less). Not used with a fast tier, nor with vLSM. One
+    /// Tables in level 0 at which an ordered keyspace compacts it while nobody reads (default: 24, or
+    /// [`Builder::level0_trigger`] if that is set; never less than that). Not used with a fast tier, nor with vLSM. One
     /// compaction of many tables writes fewer bytes than many compactions of few. A level 0 that has an eighth of a
     /// partition's bytes is compacted at `level0_trigger`.
     pub fn level0_patience(mut self, level0_patience: usize) -> Self {
@@ -32,8 +32,8 @@ impl Builder {
     }
 
     /// As [`Builder::level0_trigger`], for directory keyspaces (default: 16 times that). A merge of level 0 brings the
-    /// entries of each directory together: the more it takes at once, the fewer bytes are written in all, and the more
-    /// places a listing reads meanwhile. Writers wait at twice as many. Level 1 grows in the same proportion.
+    /// entries of each directory together. The more packs it takes at once, the fewer bytes are written in all, but the
+    /// more places a listing reads meanwhile. Writers wait at twice as many. Level 1 grows in the same proportion.
     pub fn directory_level0_trigger(mut self, directory_level0_trigger: usize) -> Self {
         self.options.directory_level0_trigger = Some(directory_level0_trigger);
         self
@@ -45,7 +45,7 @@ impl Options {
         self.level0_trigger.unwrap_or(if self.is_vlsm() { 1 } else { 4 })
     }
 
-    /// A number that was set is meant, whether somebody reads or not. Tables that leave a fast tier are large.
+    /// A trigger that was set holds whether or not somebody reads. Tables that leave a fast tier are large.
     pub(super) fn level0_patience(&self) -> usize {
         let trigger = self.level0_trigger();
         if self.is_vlsm() || self.fast_tier.is_some() {

@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::format::key::{KEY_BYTES_MAX, VALUE_BYTES_MAX};
 use crate::format::name_hash::NAME_BYTES_MAX;
 
-/// Refuses keys and values that a record cannot hold.
+/// Refuses keys that a record cannot hold.
 pub(super) fn validate_key(key: &[u8]) -> Result<()> {
     if key.is_empty() {
         return Err(Error::invalid_input("a key has at least one byte"));
@@ -42,7 +42,7 @@ pub(super) fn validate_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Split points ascend and are keys; at most 1 MiB of them.
+/// Refuses split points that are no keys, do not ascend, or have more than 1 MiB in all.
 pub(super) fn validate_splits(splits: &[&[u8]]) -> Result<()> {
     splits.iter().try_for_each(|split| validate_key(split))?;
     if !splits.is_sorted_by(|a, b| a < b) {

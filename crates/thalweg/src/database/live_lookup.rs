@@ -11,7 +11,7 @@ use crate::format::{EntryKey, SeqNo, Slice};
 use crate::ordered::OrderedKeyspace;
 use std::sync::Arc;
 
-/// See the module.
+/// The lookup of an entry of a directory as it is now; see the module.
 pub(super) struct LiveLookup {
     /// The key of the entry.
     key: Vec<u8>,
@@ -24,7 +24,7 @@ impl LiveLookup {
         LiveLookup { key, search: None }
     }
 
-    /// Goes on. `read`: what the read has brought that the step before needed. Not called again after the result.
+    /// Takes the next step. `read`: the bytes that the previous step needed. Not called again after the result.
     pub(super) fn step(&mut self, keyspace: &Keyspace, mut read: Option<Slice>) -> Result<Step> {
         let Some(key) = EntryKey::decode(&self.key) else { unreachable!("the key was made of an entry") };
         loop {

@@ -41,7 +41,7 @@ pub enum TableLayout {
 }
 
 impl TableLayout {
-    /// All of them.
+    /// All layouts.
     pub const ALL: [TableLayout; 6] = [
         TableLayout::Prefixed,
         TableLayout::Prefixed16,
@@ -91,7 +91,7 @@ impl fmt::Debug for LoneTable {
 }
 
 impl LoneTables {
-    /// Files are written into `directory`, which must exist, through the page cache.
+    /// Returns a maker of tables. It writes files into `directory`, which must exist, through the page cache.
     pub fn new(directory: &Path, filter_bits_per_key: u32) -> Result<Self> {
         let runtime = Runtime::new(1)?;
         let (clock, scheduler) = (runtime.clock(), runtime.tenant(1));
@@ -187,7 +187,7 @@ impl LoneTable {
         Ok(None)
     }
 
-    /// A cursor over the table, which keeps it.
+    /// A cursor over the table. It keeps the table alive.
     pub fn cursor(&self) -> LoneCursor {
         LoneCursor(match &self.0 {
             Kind::Fast(table) => KindCursor::Fast(Box::new(table.cursor())),

@@ -11,11 +11,12 @@ use crate::table::KeyRange;
 /// A writer that waits for room looks again after this time, in nanoseconds.
 const LOOK_NS: u64 = 10_000_000;
 
-/// And no longer than this in all: what should give room back may wait for a reader or a checkpoint.
+/// The longest wait for room: work that should free room may itself wait for a reader or a checkpoint.
 const WAIT_MAX_NS: u64 = 5_000_000_000;
 
 impl Writable {
-    /// Waits until every memtable is in tables, and what the fast tier has in memory. Seals active memtables first.
+    /// Seals the active memtables. Waits until all memtables, and all entries that the fast tier has in memory, are in
+    /// table files.
     pub(super) fn flush(&self) -> Result<()> {
         let waiting = self.ordered.seal_all();
         let drain = self.drain_tier();
@@ -26,7 +27,8 @@ impl Writable {
         self.signals.wait_for_progress(is_done, || self.new_flush_error())
     }
 
-    /// Waits until what the fast tier has in memory now is in tables. Nothing to wait for where there is none.
+    /// Waits until all entries that the fast tier has in memory now are in table files. Returns at once without such a
+    /// tier.
     pub(super) fn evict(&self) -> Result<()> {
         let Some(_drain) = self.drain_tier() else { return Ok(()) };
         self.wait_for_evictions()
@@ -51,7 +53,7 @@ impl Writable {
         Some(drain)
     }
 
-    /// Merges what is in unsorted tables of the fast tier now. Nothing to wait for where there is no tier.
+    /// Merges the entries that are in unsorted tables of the fast tier now. Returns at once without a tier.
     pub(super) fn compact_fast_tier(&self) -> Result<()> {
         let Some(tier) = &self.backpressure.tier else { return Ok(()) };
         let _merge = tier.merge_all();
@@ -71,7 +73,7 @@ impl Writable {
         self.signals.wait_for_progress(is_done, || self.new_error())
     }
 
-    /// Flushes, and compacts as a quiet database does, until little of what was replaced is left.
+    /// Flushes, and compacts as a quiet database does, until few replaced versions are left.
     pub(super) fn tidy(&self) -> Result<()> {
         self.flush()?;
         self.wait_for_compactions()?;
@@ -83,7 +85,7 @@ impl Writable {
     /// Flushes, and compacts what a keyspace has in `range` down to the last level.
     pub(super) fn compact_range(&self, keyspace: &OrderedKeyspace, range: KeyRange) -> Result<()> {
         self.flush()?;
-        // What lies above the levels must be in them.
+        // Entries above the levels must be in the levels first.
         let drain = self.drain_any_tier();
         if drain.is_some() {
             self.wait_for_evictions()?;
@@ -93,8 +95,8 @@ impl Writable {
         self.ordered.compactor.compact_while(keyspace, range, wait)
     }
 
-    /// Before a write, where room is short: seals memtables so that flushes and compactions give room back, and waits
-    /// for it. `NoSpace` when none comes.
+    /// Called before a write. If room is short, seals memtables so that flushes and compactions free some, and waits
+    /// for it. `NoSpace` when no room gets free.
     pub(super) fn wait_for_space(&self, environment: &Environment, record: &Record, frees_space: bool) -> Result<()> {
         if !self.space.refuses(record, frees_space) {
             return Ok(());
@@ -102,7 +104,7 @@ impl Writable {
         let clock = &environment.clock;
         let start_ns = clock.now_ns();
         self.ordered.sealer.seal_all();
-        // What is in the fast tier keeps its log on the disk.
+        // Entries in the fast tier keep their log on the disk.
         let (_drain, _waiting) = (self.drain_tier(), self.signals.waiting());
         loop {
             let ticket = self.signals.progress.ticket();
@@ -123,8 +125,8 @@ impl Writable {
         Ok(())
     }
 
-    /// After a write that made the log a segment longer: looks at the room that is left, and wakes the flush coroutine
-    /// when the log has outgrown its cap.
+    /// Called after a write that made the log a segment longer. Checks the room that is left, and wakes the flush
+    /// coroutine when the log has outgrown its cap.
     pub(super) fn watch_log(&self) {
         if !self.space.watch() {
             return;
@@ -158,13 +160,13 @@ impl Writable {
         self.ordered.compactor.retry_parked();
     }
 
-    /// Why a flush has failed, of those tried since a caller asked for it.
+    /// The error of a flush that was tried after a caller asked for it.
     fn new_flush_error(&self) -> Option<Error> {
         let mut troubles = self.health.flushes.get().into_iter().chain(self.health.evictions.get());
         troubles.find(|trouble| !trouble.is_retry_requested).map(|trouble| trouble.error)
     }
 
-    /// Why a flush or a compaction has failed, of those tried since a caller asked for it.
+    /// The error of a flush or a compaction that was tried after a caller asked for it.
     fn new_error(&self) -> Option<Error> {
         let new_compaction_error = || self.compaction_failures().find(|trouble| !trouble.is_retry_requested);
         self.new_flush_error().or_else(|| new_compaction_error().map(|trouble| trouble.error))

@@ -15,7 +15,7 @@ const ENTRIES_AT_ONCE_MAX: usize = 256;
 
 /// An entry that is not found yet.
 struct Waiting<'a> {
-    /// Its place in the call.
+    /// The place of the entry in the call.
     number: usize,
     key: &'a EntryKey<'a>,
     search: EntrySearch,

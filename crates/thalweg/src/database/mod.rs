@@ -3,7 +3,7 @@
 //! Every handle is a cheap clone and keeps the database open; the last one to be dropped closes it. In reading order:
 //!
 //! - `options`, `keyspace_options`, `level0`, `fast_tier`, `partitions_default`, `workers`, `limits`: what callers may
-//!   set and write; `tasks`: background coroutines, counted;
+//!   set and write; `tasks`: the count of background coroutines;
 //! - `engine`: one open database; `directory`, `dropped`, `fast_home`, `opened_tier`, `opening`, `open`: how it is
 //!   opened;
 //! - `write`, `definitions`, `maintenance`, `checkpoint`: what the engine does for callers;

@@ -1,4 +1,4 @@
-//! Opening: lock, recovery, replay, and the start of the background.
+//! Opening: lock, recovery, replay, and the start of the background work.
 //!
 //! Order (`docs/durability.md`): nothing on disk is changed until the recovered state is durable in a new manifest;
 //! only then is the log's valid end sealed, and only then do orphans go. Copies and a report of what `PointInTime`
@@ -43,7 +43,7 @@ fn tell_recovered(recovered: &Recovered) {
     );
 }
 
-/// Runs recovery. Trouble with the fast tier is the error, if it is what recovery meets.
+/// Runs recovery. If recovery fails because of trouble with the fast tier, that trouble is the error.
 fn recover(
     environment: &Environment,
     root: &Path,
@@ -88,7 +88,7 @@ pub(super) fn open(mut environment: Environment, root: &Path, options: Options) 
     let of = Opening { environment, health, metrics, options, space, tables, kind: kind.clone() };
     let (begun, next_keyspace) = of.replay(replay, log.as_ref(), found)?;
     let Begun { writable, snapshots, dropped, lock: tier_lock } = begun;
-    // What was replayed counts to the budget of its keyspace.
+    // Replayed entries count to the budget of their keyspace.
     writable.ordered.partitions.iter().for_each(|partition| {
         partition.count_active(&partition.super_version().active);
     });
@@ -161,8 +161,8 @@ pub(super) fn open_read_only(mut environment: Environment, root: &Path, options:
     })
 }
 
-/// Replays the log of a database that is opened for reading. Refuses what takes more memory than memtables may have:
-/// then the rest of the log is only measured.
+/// Replays the log of a database that is opened for reading. Refuses a log that takes more memory than memtables may
+/// have; the rest of such a log is only measured.
 fn replay_in_memory(replay: &mut Replay<'_>, recovered: &Recovered, pool: &MemtablePool, root: &Path) -> Result<()> {
     let (mut is_too_much, mut rest_bytes) = (false, 0);
     recovered.log.reader().replay(&mut |mark, seq, record| {
@@ -180,7 +180,7 @@ fn replay_in_memory(replay: &mut Replay<'_>, recovered: &Recovered, pool: &Memta
     let (used, inserted) = (pool.used_bytes() as u64, replay.inserted_bytes().max(1));
     let needed = u128::from(used) * u128::from(inserted + rest_bytes) / u128::from(inserted);
     let needed = u64::try_from(needed).unwrap_or(u64::MAX);
-    // Memtables grow by blocks, or by as much as they have.
+    // A memtable grows by a block at most, and at most doubles.
     let keyspaces = replay.registry().keyspaces();
     let memtables: usize = keyspaces.of_kind::<OrderedKeyspace>().map(|it| it.layout().partitions().len()).sum();
     let unused = (memtables * MemtablePool::UNUSED_BYTES_MAX) as u64;
@@ -189,7 +189,7 @@ fn replay_in_memory(replay: &mut Replay<'_>, recovered: &Recovered, pool: &Memta
 }
 
 impl Engine {
-    /// Starts the background.
+    /// Starts the background work.
     fn start(&self, root: &Path) -> Result<()> {
         let writable = self.writable()?;
         let Writable { health, log, lineage, tables, ordered, .. } = writable;
@@ -261,8 +261,8 @@ fn with_f_hashes(
     Ok(OrderedOptions { f_hashes: options.f_hashes(storage, root), ..ordered })
 }
 
-/// The pool keeps memory for the active memtable and for one that is flushed meanwhile. With more, idle memory would
-/// grow.
+/// The memory for memtables. The pool keeps memory for the active memtable and for one that is flushed meanwhile. With
+/// more, idle memory would grow.
 fn memory(options: &Options, storage: &dyn Storage, tables: &TableStore) -> Memory {
     let most = options.memtables_bytes_max(options.memory_budget(storage));
     let most = usize::try_from(most).unwrap_or(usize::MAX);

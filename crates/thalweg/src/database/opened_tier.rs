@@ -15,7 +15,7 @@ use crate::table::TableStore;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A merge in it makes tables of at least this size, or of 1/64 of the tier if that is less.
+/// A merge in the tier makes tables of at least this size, or of 1/64 of the tier if that is less.
 const FAST_TABLE_BYTES_MIN: u64 = 256 << 10;
 const FAST_TABLES_MIN: u64 = 64;
 
@@ -27,18 +27,20 @@ pub(super) struct FoundTier {
     lock: Option<Box<dyn StorageLock>>,
 }
 
-/// A settle round begins when replaced tables in files have one of this many parts of the tier,
+/// A settle round begins when replaced tables in files have one of this many parts of the tier, but at least the bytes
+/// of [`RETAINED_MEMTABLES`].
 const RETAINED_PART: u64 = 8;
 
-/// and as much as this many memtables, so that a small tier does not settle all the time.
+/// The least bytes of replaced tables in files at which a settle round begins, in memtables: so a small tier does not
+/// settle all the time.
 const RETAINED_MEMTABLES: u64 = 8;
 
-/// See the module.
+/// The fast tier of a database that is opened.
 pub(super) struct OpenedTier {
     pub(super) tier: Option<Arc<Tier>>,
     /// Its files, if it is in a directory.
     pub(super) files: Option<Arc<FastTableFiles>>,
-    /// A directory that the database has nothing in and that nobody asks for.
+    /// The directory of a tier in which the database has nothing and that the caller does not ask for.
     pub(super) unused: Option<FastHome>,
     pub(super) lock: Option<Box<dyn StorageLock>>,
 }
@@ -57,7 +59,7 @@ impl FoundTier {
         Ok(FoundTier { home, wanted, lock })
     }
 
-    /// Decides what becomes of it, now that the tables of the database are known.
+    /// Decides about the directory, given the tables of the database.
     pub(super) fn open(
         self,
         environment: &Environment,
@@ -93,7 +95,7 @@ pub(super) fn fast_tables(
 }
 
 impl Options {
-    /// Bytes of replaced tables in files at which a settle round gives them back.
+    /// Bytes of replaced tables in files at which a settle round frees them.
     pub(super) fn fast_retained_bytes_max(&self) -> Option<u64> {
         let capacity_bytes = self.fast_tier()?.directory()?.1;
         Some((capacity_bytes / RETAINED_PART).max(RETAINED_MEMTABLES * self.memtable_bytes() as u64))
@@ -112,7 +114,7 @@ impl Options {
         let (room, medium) = match files {
             Some(files) => {
                 let held: u64 = state.distinct_fast_tables().map(|meta| meta.bytes).sum();
-                // Where nobody asks for it, its room must not stop writers before it is empty.
+                // If the caller does not ask for the tier, its room must not stop writers before it is empty.
                 let drained_bytes = || held.saturating_add(4 * self.memtable_bytes() as u64).saturating_mul(2);
                 let room = TierRoom::new(capacity_bytes.unwrap_or_else(drained_bytes), u64::MAX);
                 (room, FastMedium::Files { files: Arc::clone(files), tables: Arc::clone(tables) })
@@ -131,7 +133,7 @@ impl Options {
             ..FastTableOptions::default()
         };
         let maker = FastTableMaker::new(Arc::clone(&environment.entropy), fast_tables, medium, tables.buffers());
-        // Nobody asks for it: it is emptied.
+        // A tier that the caller does not ask for is emptied.
         let drain = wanted.is_none().then(|| room.drain());
         let model = (self.mode(), self.fast_tier_forms);
         Some(Tier::new(room, maker, table_bytes, model, Arc::clone(&environment.clock), drain))

@@ -1,7 +1,7 @@
 //! [`Opening`]: the part of an open for writing in which the log is replayed, and a manifest and the log begin.
 //!
 //! A replay within its bounds ([`ReplayBounds`]) changes nothing on the disk; a manifest and the log begin after it. A
-//! longer one begins them on the way, and flushes from there on whenever a bound is exceeded. Nobody else flushes,
+//! longer replay begins them on the way, and from then on flushes whenever a bound is exceeded. Nothing else flushes,
 //! compacts or settles before the open has ended, and no coroutine of a replay is left when the replay goes on.
 
 use super::dropped::DroppedReport;
@@ -38,7 +38,7 @@ pub(super) struct Opening {
     pub(super) kind: OrderedKind,
 }
 
-/// The input of the beginning of a manifest: what recovery found.
+/// The findings of recovery, from which a manifest begins.
 pub(super) struct Found<'a> {
     pub(super) recovered: Option<Recovered>,
     pub(super) tier: OpenedTier,
@@ -55,21 +55,21 @@ pub(super) struct Begun {
     pub(super) lock: Option<Box<dyn StorageLock>>,
 }
 
-/// A replay on its way.
+/// A replay in progress.
 struct Progress<'a> {
     of: &'a Opening,
     bounds: ReplayBounds,
-    /// Until a manifest begins.
+    /// The findings of recovery, until a manifest begins.
     found: Option<Found<'a>>,
     begun: Option<Begun>,
-    /// There was no room for a table: the rest of the log is replayed in memory, and flushed when there is room.
+    /// Whether a table found no room. Then the rest of the log is replayed in memory, and flushed when there is room.
     has_no_room: bool,
     /// The most memory that memtables had.
     memory_bytes: usize,
 }
 
 impl Opening {
-    /// Replays `log`, and begins a manifest and the log. Returns the first id that no keyspace has had, too.
+    /// Replays `log`, and begins a manifest and the log. Also returns the first id that no keyspace has had.
     pub(super) fn replay(
         &self,
         mut replay: Replay<'_>,
@@ -126,7 +126,7 @@ impl Progress<'_> {
         Ok(())
     }
 
-    /// After the record at `mark`: flushes, where a bound is exceeded.
+    /// Called after the record at `mark`. Flushes if a bound is exceeded.
     fn look(&mut self, replay: &mut Replay<'_>, mark: LogMark, has_filled: bool) -> Result<()> {
         self.memory_bytes = self.memory_bytes.max(self.of.kind.memory.pool.used_bytes());
         if self.has_no_room || !self.bounds.are_exceeded(has_filled) {
@@ -169,16 +169,16 @@ impl Progress<'_> {
         coroutines.wait(environment);
         let result = done.lock().take();
         match result {
-            // It has panicked, which poisons.
+            // The flush has panicked, which poisons.
             None => health.check().and(Err(Error::internal("a flush of a replay has no result"))),
-            // It was stopped by what has poisoned.
+            // The failure that has poisoned the database stopped the flush.
             Some(Err(Error::Closed)) => health.check().and(Err(Error::Closed)),
             Some(result) => result,
         }
     }
 }
 
-/// The number of the manifest that was read, and what is dropped.
+/// The number of the manifest that was read, and the changes that are dropped.
 fn dropped_of(recovered: Option<&Recovered>) -> (u64, &[String]) {
     recovered.map_or((0, &[]), |recovered| (recovered.manifest(), &recovered.dropped))
 }

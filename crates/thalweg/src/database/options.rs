@@ -289,7 +289,7 @@ fn out_of_range(rule: impl std::fmt::Display) -> Error {
 }
 
 impl Options {
-    /// Refuses what cannot work, naming the option and what it takes.
+    /// Refuses options that cannot work. The error names the option and its range.
     pub(super) fn validate(&self) -> Result<()> {
         let segment = self.log_segment_bytes;
         let phi = match self.compaction_policy {
@@ -423,7 +423,7 @@ impl Options {
         }
     }
 
-    /// Which of the paper's techniques the fast tier uses.
+    /// The techniques of the paper that the fast tier uses.
     pub(super) fn mode(&self) -> FastTierMode {
         self.fast_tier_mode.unwrap_or_default()
     }
@@ -450,7 +450,7 @@ impl Options {
         self.memtable_bytes.unwrap_or(usize::try_from(default).unwrap_or(usize::MAX))
     }
 
-    /// The memory of the database: what was set, or a part of what the process may have.
+    /// The memory of the database: the number that was set, or a part of the memory that the process may have.
     pub(super) fn memory_budget(&self, storage: &dyn Storage) -> u64 {
         let default = || storage.memory_max().map_or(MEMORY_BUDGET_MIN, |most| most / MEMORY_PART);
         self.memory_budget.unwrap_or_else(|| default().max(MEMORY_BUDGET_MIN))
@@ -465,15 +465,15 @@ impl Options {
         (budget / MEMTABLES_PART).max(2 * self.memtable_bytes() as u64)
     }
 
-    /// The memory of memtables of a database that is opened for reading: the budget that was set, or all that the
-    /// process may have. What its log has and no table stays in them.
+    /// The memory for memtables of a database that is opened for reading: the budget that was set, or all that the
+    /// process may have. The memtables keep the entries that are in the log and in no table.
     pub(super) fn replayed_pool(&self, storage: &dyn Storage) -> MemtablePool {
         let most = self.memory_budget.or_else(|| storage.memory_max());
         let most = most.and_then(|most| usize::try_from(most).ok());
         MemtablePool::bounded(0, most.unwrap_or(usize::MAX))
     }
 
-    /// The block cache: of the size that was set, or what memtables leave of the budget.
+    /// The block cache, of the size that was set or that memtables leave of the budget.
     pub(super) fn block_cache(&self, storage: &dyn Storage) -> Arc<BlockCache> {
         let budget = self.memory_budget(storage);
         let left = budget.saturating_sub(self.memtables_bytes_max(budget)).max(budget / MEMTABLES_PART);

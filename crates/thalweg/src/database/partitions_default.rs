@@ -1,20 +1,20 @@
-//! [`partitions_max`]: into how many partitions splits may make one, where the caller says nothing.
+//! [`partitions_max`]: into how many partitions splits may make one, by default.
 
-/// Splits make at most this many.
+/// The most partitions that splits make of one.
 const PARTITIONS_MAX: usize = 16;
-/// Each has at least this much of the memory for active memtables. With less, its tables are small. To open, sync and
-/// remove many small tables costs more than narrow chains save (`docs/decisions.md` has the measurements).
+/// Each partition has at least this much of the memory for active memtables. With less, its tables are small. To open,
+/// sync and remove many small tables costs more than narrow chains save (`docs/decisions.md` has the measurements).
 const PARTITION_MEMTABLE_BYTES: usize = 2 << 20;
-/// Fewer than this are not worth it.
+/// Fewer partitions than this are not worth the splits.
 const PARTITIONS_MIN: usize = 4;
-/// With a fast tier each has at least this much of it. An eviction takes all that a partition has there, so the fewer
-/// there are, the longer writers wait for one; but the smaller their tables, the slower are reads
-/// (`docs/fast-tier-results.md` has the measurements).
+/// With a fast tier each partition has at least this much of it. An eviction takes everything that a partition has in
+/// the tier. The fewer partitions there are, the longer writers wait for an eviction. The more there are, the smaller
+/// their tables and the slower are reads (`docs/fast-tier-results.md` has the measurements).
 const PARTITION_TIER_BYTES: u64 = 8 << 20;
-/// With a fast tier, however small, there are at least as many.
+/// With a fast tier, however small, there may be at least this many partitions.
 const TIER_PARTITIONS_MIN: u64 = 8;
 
-/// See the module. `memtable_bytes`: the memory for active memtables of all partitions that splits make of one.
+/// Returns the default. `memtable_bytes`: the memory for active memtables of all partitions that splits make of one.
 /// `tier_bytes`: the capacity of the fast tier, if there is one.
 pub(super) fn partitions_max(memtable_bytes: usize, is_vlsm: bool, tier_bytes: Option<u64>) -> usize {
     if is_vlsm {

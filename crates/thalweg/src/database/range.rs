@@ -49,9 +49,9 @@ pub struct Range {
     /// The partitions not yet exhausted from either side, in key order.
     parts: VecDeque<DoubleEnded<SuperVersionSource>>,
     error: Option<Error>,
-    /// It had the last handle of a super version: tables may have been let go.
+    /// Whether the range held the last handle of a super version, so that tables may have been released.
     let_go: bool,
-    /// Where there is a fast tier.
+    /// Present if there is a fast tier.
     refresh: Option<ViewRefresh>,
     /// Pins the state until the range is dropped.
     seq: Arc<SnapshotSeq>,
@@ -136,8 +136,8 @@ impl Range {
         self.try_fold(0, |count, entry| entry.map(|_| count + 1))
     }
 
-    /// Takes newer views of what is left, if they let go of fast tables. It keeps those that it has if the keyspace
-    /// cannot be read any more.
+    /// Takes newer views of the entries that are left, if these views release fast tables. Keeps the present views if
+    /// the keyspace can no longer be read.
     #[cold]
     fn take_newer_views(&mut self) {
         let (Some(refresh), Some(first), Some(last)) = (&mut self.refresh, self.parts.front(), self.parts.back())
@@ -159,8 +159,8 @@ impl Range {
         }
     }
 
-    /// The error that ends the range: one met when it was made, or a close of the database. If there is none, takes
-    /// newer views where that is due.
+    /// The error that ends the range: one met when the range was made, or a close of the database. If there is none,
+    /// takes newer views if they are due.
     #[inline]
     fn obstacle(&mut self) -> Option<Error> {
         if self.error.is_some() {
@@ -185,15 +185,15 @@ impl Range {
         }
     }
 
-    /// Lets go of a partition's super version.
+    /// Releases a partition's super version.
     fn leave(&mut self, part: DoubleEnded<SuperVersionSource>) {
         let SuperVersionSource(super_version) = part.into_source();
         self.let_go |= Arc::into_inner(super_version).is_some();
     }
 }
 
-/// The partitions with keys in `bounds`, each within its own part of them. Each is looked for where the one before it
-/// ends: a split meanwhile leaves nothing out and gives nothing twice.
+/// The partitions with keys in `bounds`, each within its own part of them. Each partition is looked up where the one
+/// before it ends. So a split meanwhile leaves nothing out and gives nothing twice.
 fn parts(
     environment: &Environment,
     keyspace: &OrderedKeyspace,

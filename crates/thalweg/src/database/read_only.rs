@@ -1,4 +1,4 @@
-//! [`ReadOnlyDatabase`] and [`ReadOnlyKeyspace`]: what was opened for reading has nothing that writes.
+//! [`ReadOnlyDatabase`] and [`ReadOnlyKeyspace`]: handles without calls that write.
 
 use super::directory_keyspace::DirectorySnapshot;
 use super::handle::Database;
@@ -97,7 +97,7 @@ impl From<Keyspace> for ReadOnlyKeyspace {
 }
 
 impl ReadOnlyKeyspace {
-    /// Its name.
+    /// The name of the keyspace.
     pub fn name(&self) -> &str {
         self.0.name()
     }

@@ -96,8 +96,8 @@ impl<T> Reader<T> {
     }
 
     /// Begins to look up the entry `name` of a directory. Does not wait for the device: a lookup that memory or the
-    /// block cache can answer is finished at once, another one has its read queued. [`Reader::complete`] gives `tag`
-    /// with the result, or with the error of the lookup.
+    /// block cache can answer is finished at once, and the read of any other lookup is queued. [`Reader::complete`]
+    /// gives `tag` with the result, or with the error of the lookup.
     ///
     /// # Errors
     /// [`ReaderFull`] with the tag, while `depth` lookups are in flight: complete one and push again. It is the only

@@ -90,12 +90,12 @@ pub struct Statistics {
     pub memtable_bytes: u64,
     /// The memory budget of the database in bytes ([`crate::Builder::memory_budget`]).
     pub memory_budget_bytes: u64,
-    /// The part of memtables, as they were allocated.
+    /// The part of the budget that memtables have, as they were allocated.
     pub memtable_memory_bytes: u64,
-    /// The part of cached blocks, and of blocks of new tables that will be cached.
+    /// The part of the budget that cached blocks have, and blocks of new tables that will be cached.
     pub cached_bytes: u64,
-    /// The part of filters and indexes of open tables, and of indexes of directory keyspaces. Memory that the tables of
-    /// a fast tier in memory take beyond its capacity counts here, too.
+    /// The part of the budget that filters and indexes of open tables have, and indexes of directory keyspaces. Memory
+    /// that the tables of a fast tier in memory take beyond its capacity is included.
     pub index_memory_bytes: u64,
     /// Table writes that waited because the device had `io_depth` operations already.
     pub gate_waits: u64,
@@ -110,9 +110,9 @@ pub struct Statistics {
     /// Nanoseconds for which compactions rested while nobody waited for them, so that reads wait less
     /// (`docs/pacing.md`). Counted for each compaction.
     pub compactions_rested_ns: u64,
-    /// Reads of compactions, of up to 256 KiB each: how long each took at the device, or in the page cache.
+    /// The durations of reads of compactions, of up to 256 KiB each, at the device or in the page cache.
     pub background_reads: DurationStatistics,
-    /// Writes of tables, of up to 256 KiB each: how long each took.
+    /// The durations of writes of tables, of up to 256 KiB each.
     pub background_writes: DurationStatistics,
     /// The times for which compactions merged between two waits (S2 of PMB-13).
     pub merge_slices: DurationStatistics,
@@ -164,26 +164,27 @@ pub struct DurationStatistics {
     pub max_ns: u64,
 }
 
-/// Chains of compactions (VLSM-1): what a partition compacts from one compaction of its level 0 to the end of the next,
-/// counted once for each memtable whose table that took. Bytes are those that compactions read.
+/// Chains of compactions (VLSM-1). A chain is all that a partition compacts from one compaction of its level 0 to the
+/// end of the next. It is counted once for each memtable whose table the latter took. Bytes are those that compactions
+/// read.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct ChainStatistics {
     /// Memtables whose tables have left level 0.
     pub memtables: u64,
-    /// Bytes of a chain, the mean.
+    /// The mean bytes of a chain.
     pub bytes_mean: f64,
     /// The median; at most 6 % too much, as is P99.
     pub bytes_p50: u64,
     /// The bound that 99 of 100 do not exceed.
     pub bytes_p99: u64,
-    /// The most.
+    /// The most bytes of a chain.
     pub bytes_max: u64,
-    /// Levels that a chain takes data from, the mean: its length.
+    /// The mean length of a chain: the number of levels that it takes data from.
     pub stages_mean: f64,
-    /// The most.
+    /// The greatest length.
     pub stages_max: u64,
-    /// By the level that data is taken from: bytes, the mean over all chains and the most. Its width there.
+    /// The width of a chain at each level that it takes data from: the mean bytes over all chains, and the most.
     pub stage_bytes: Vec<(f64, u64)>,
 }
 
@@ -195,13 +196,13 @@ pub struct StallStatistics {
     /// segment, or the log beyond twice its cap; `fast tier`: no room in the fast tier; `pacing`: slowed down before it
     /// comes to any of these.
     pub cause: &'static str,
-    /// How often.
+    /// The number of waits.
     pub count: u64,
-    /// How often for longer than a millisecond.
+    /// The number of waits of more than a millisecond.
     pub over_1ms: u64,
-    /// How long in all.
+    /// The sum of the waits.
     pub total_ns: u64,
-    /// The longest.
+    /// The longest wait.
     pub longest_ns: u64,
 }
 
@@ -211,9 +212,9 @@ pub struct StallStatistics {
 pub struct PacingStatistics {
     /// Memtables that wait for their flush, and the memory of all memtables.
     pub memtables_ns: u64,
-    /// The log that flushes give back.
+    /// The log, which flushes release.
     pub log_ns: u64,
-    /// Replaced tables, which settle rounds give back.
+    /// Replaced tables, which settle rounds release.
     pub replaced_tables_ns: u64,
     /// Level 0.
     pub level0_ns: u64,
@@ -224,7 +225,7 @@ pub struct PacingStatistics {
 }
 
 impl PacingStatistics {
-    /// Each with its name.
+    /// Each time with the name of its cause.
     pub fn by_cause(&self) -> [(&'static str, u64); 6] {
         [
             ("memtables", self.memtables_ns),
@@ -239,7 +240,7 @@ impl PacingStatistics {
 
 impl Statistics {
     /// Bytes written to log (with its preparation), tables and manifest for each byte that callers wrote; 0 before the
-    /// first write. Includes [`Statistics::tables_never_written`], which the device never got.
+    /// first write. Includes [`Statistics::tables_never_written`], which no settle round writes to the device.
     pub fn write_amplification(&self) -> f64 {
         let written = self.log_written_bytes
             + self.log_prepared_bytes
@@ -276,7 +277,7 @@ impl Engine {
     }
 }
 
-/// Where the statistics of a database that is open for writing come from.
+/// The sources of the statistics of a database that is open for writing.
 pub(super) struct StatisticsSource {
     environment: Environment,
     metrics: Arc<Metrics>,
@@ -434,7 +435,7 @@ fn duration_statistics(times: &Distribution) -> DurationStatistics {
 
 fn chain_statistics(counts: &ChainCounts) -> ChainStatistics {
     let memtables = counts.bytes.count();
-    // A stage is recorded only by the chains that reach as deep.
+    // Only the chains that reach a stage have recorded it.
     let mean = |stage: &Distribution| stage.mean() * stage.count() as f64 / memtables.max(1) as f64;
     let mut stage_bytes: Vec<_> = counts.stage_bytes.iter().map(|stage| (mean(stage), stage.max())).collect();
     while stage_bytes.last().is_some_and(|(_, max)| *max == 0) {
@@ -452,7 +453,7 @@ fn chain_statistics(counts: &ChainCounts) -> ChainStatistics {
     }
 }
 
-/// Why writers wait.
+/// The causes for which writers wait.
 pub(super) const STALL_CAUSES: [&str; 5] = ["memtable", "level 0", "log", "fast tier", "pacing"];
 
 fn pacing_statistics(times: &PacedTimes) -> PacingStatistics {

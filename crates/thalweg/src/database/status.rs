@@ -5,9 +5,9 @@
 //! database writes nothing and wakes nobody. Reads alone do not count as a change.
 //!
 //! The file is overwritten in place: no name changes, a full disk has its blocks already, and it grows only with the
-//! number of keyspaces, to [`BYTES_MAX`]. Nobody syncs it, and recovery does not look at it: after a crash it is what a
-//! former owner said, or damaged, and the next open overwrites it. A reader that meets a write finds a checksum that
-//! does not fit, and looks again. A failure to write it is no failure of the database.
+//! number of keyspaces, to [`BYTES_MAX`]. It is never synced, and recovery does not read it. After a crash it has an
+//! older status or is damaged, and the next open overwrites it. A reader that reads during a write finds a checksum
+//! that does not fit, and reads again. A failure to write it is no failure of the database.
 
 use super::health::{BackgroundFailure, Health};
 use super::keyspace_statistics::{DirectoryStatistics, KeyspaceStatistics, LevelStatistics};
@@ -32,7 +32,7 @@ pub(super) const NAME: &str = "STATUS";
 const MAGIC: &str = "thalweg status 1 ";
 /// The magic, two numbers of eight hexadecimal digits, a space between them and a newline.
 const HEADER_BYTES: usize = MAGIC.len() + 18;
-/// The greatest length of the file. To keep it, keyspaces are left out, the last by name first.
+/// The greatest length of the file's body. To keep it, keyspaces are left out, the last by name first.
 const BYTES_MAX: usize = 1 << 20;
 
 /// The least time between two writes.
@@ -62,7 +62,7 @@ pub(super) async fn keep(storage: Arc<dyn Storage>, root: PathBuf, log: Arc<Log>
     let mut said = String::new();
     let mut say = || {
         let text = encode(std::process::id(), source.statistics());
-        // What cannot be written now is written with the next change.
+        // A status that cannot be written now is written with the next change.
         let is_news = text != said && write(&*storage, &path, &text).is_ok();
         if is_news {
             said = text;
@@ -143,7 +143,7 @@ fn checked(bytes: &[u8]) -> Option<&str> {
 }
 
 fn encode(process: u32, mut statistics: Statistics) -> String {
-    // Of one length, whatever the number: a simulation writes as many bytes each time.
+    // The number has a fixed length, so that a simulation writes as many bytes each time.
     let mut body = format!("process {process:010}\n");
     for (name, value) in scalars(&mut statistics) {
         let _ = writeln!(body, "{name} {value}");
@@ -193,7 +193,7 @@ fn encode(process: u32, mut statistics: Statistics) -> String {
     format!("{MAGIC}{:08x} {:08x}\n{body}", body.len(), checksum::crc32c(body.as_bytes()))
 }
 
-/// Without times that pass: an idle database has nothing new to say.
+/// The failures in words, without times that pass: the text of an idle database does not change.
 fn failures(health: &Health) -> Vec<String> {
     let refused = health.writes_refused.iter().map(|error| format!("writes are refused: {error}"));
     let ended = health.last_failure.iter().filter(|_| health.failing.is_empty());
@@ -208,7 +208,7 @@ fn in_words(failure: &BackgroundFailure) -> String {
     format!("{work}{} failed {times}: {error}", place.unwrap_or_default())
 }
 
-/// Lines of a name that is not known are those of a later version; what is missing stays 0.
+/// Decodes the body. Ignores lines with an unknown name, which a later version has written; a missing number stays 0.
 fn decode(body: &str) -> Option<RunningStatus> {
     let mut status = RunningStatus::default();
     for line in body.lines() {
@@ -292,7 +292,7 @@ fn tier_numbers(tier: &mut FastTierStatistics) -> [&mut u64; 13] {
     ]
 }
 
-/// `Some(None)`: of a cause that this version does not know.
+/// Decodes a stall. `Some(None)`: this version does not know its cause.
 fn stall(rest: &str) -> Option<Option<StallStatistics>> {
     let mut words = rest.splitn(5, ' ');
     let mut number = || words.next()?.parse().ok();

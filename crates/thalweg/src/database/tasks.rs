@@ -13,7 +13,7 @@ pub(super) struct TaskCount {
     pub(super) ended: Event,
 }
 
-/// Counts a coroutine out, however it ends.
+/// Subtracts a coroutine from the count, however it ends.
 struct TaskGuard {
     count: Arc<TaskCount>,
     health: Arc<Health>,
@@ -41,7 +41,7 @@ impl TaskCount {
         self.running.fetch_add(1, Ordering::SeqCst);
         let guard = TaskGuard { count: Arc::clone(self), health: Arc::clone(health), finished: false };
         let task = async move {
-            // The whole guard, not only the field written below.
+            // Captures the whole guard, not only the field written below.
             let mut guard = guard;
             task.await;
             guard.finished = true;

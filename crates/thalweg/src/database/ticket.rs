@@ -50,7 +50,7 @@ use std::task::{Context, Poll, Waker};
 pub struct CommitTicket {
     callbacks: Arc<Callbacks>,
     log: Weak<Log>,
-    /// Where the last record ends that must be durable.
+    /// The end of the last record that must be durable.
     position: LogPosition,
 }
 

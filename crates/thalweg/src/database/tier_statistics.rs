@@ -6,33 +6,33 @@ use crate::metrics::Metrics;
 use crate::ordered::Evictor;
 use std::sync::Arc;
 
-/// The fast tier: counters since the open, and gauges as of the call. What is written to it is in no
-/// [write amplification](super::Statistics::write_amplification); what is evicted from it is written by a flush, and is
-/// in `flush_written_bytes`.
+/// The fast tier: counters since the open, and gauges as of the call. Bytes written to it are in no
+/// [write amplification](super::Statistics::write_amplification). Entries evicted from it are written by a flush, and
+/// are in `flush_written_bytes`.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FastTierStatistics {
-    /// Bytes that it may hold.
+    /// Bytes that the tier may hold.
     pub capacity_bytes: u64,
-    /// Bytes of its tables.
+    /// Bytes of the tables of the tier.
     pub bytes: u64,
-    /// The same with those of tables that were replaced and that readers still have.
+    /// The same, and the bytes of replaced tables that readers still hold.
     pub memory_bytes: u64,
-    /// Bytes of the log that it pins.
+    /// Bytes of the log that the tier pins.
     pub log_bytes: u64,
-    /// Bytes of the log that it may pin. 0: it is in a directory, and pins none.
+    /// Bytes of the log that the tier may pin. 0: the tier is in a directory, and pins none.
     pub log_bytes_max: u64,
     /// Memtables that became tables of the tier.
     pub minor_compactions: u64,
-    /// The bytes of these.
+    /// Bytes of these tables.
     pub minor_written_bytes: u64,
     /// Merges within the tier.
     pub internal_compactions: u64,
-    /// Bytes that these have written to it.
+    /// Bytes that these merges have written to the tier.
     pub internal_written_bytes: u64,
-    /// Partitions that have left the tier, each time.
+    /// Evictions of a partition from the tier.
     pub evictions: u64,
-    /// Bytes of the tier that they had.
+    /// Bytes that these partitions had in the tier.
     pub evicted_bytes: u64,
     /// Bytes written to files of the tier, if it is in a directory.
     pub file_written_bytes: u64,
@@ -43,7 +43,7 @@ pub struct FastTierStatistics {
     pub partitions: Vec<String>,
 }
 
-/// Where the statistics of a database's fast tier come from, if it has one.
+/// The sources of the statistics of a database's fast tier, if it has one.
 pub(super) struct FastTierSource {
     room: Option<Arc<TierRoom>>,
     evictor: Option<Arc<Evictor>>,

@@ -6,17 +6,17 @@ use crate::runtime::CompactionScheduling;
 use crate::runtime::threads::Crew;
 use std::thread::available_parallelism;
 
-/// The most compaction workers that a database has of its own accord. Each is a thread with buffers, and many databases
-/// may be open in a process.
+/// The most compaction workers that a database has by default. Each is a thread with buffers, and many databases may be
+/// open in a process.
 const WORKERS_MAX: usize = 4;
 
-/// Compaction coroutines that share a worker. They take subtasks of one large job, or else whole jobs, of which each
-/// more delays the one that relieves level 0. With read-ahead and a write queue one keeps its processor busy; a second
-/// fills the gaps while the first waits for reads, syncs and its edit.
+/// The most compaction coroutines that share a worker by default. They take subtasks of one large job, or else whole
+/// jobs; each further job delays the one that relieves level 0. With read-ahead and a write queue, one coroutine keeps
+/// its processor busy. A second one fills the gaps while the first waits for reads, syncs and its edit.
 const COMPACTIONS_A_WORKER_MAX: usize = 2;
 
 impl Options {
-    /// How compactions are scheduled; if nobody says, as the mode of the fast tier has it.
+    /// How compactions are scheduled. The default is that of the mode of the fast tier.
     pub(super) fn scheduling(&self) -> CompactionScheduling {
         let has_part = |mode: &FastTierMode| self.fast_tier.is_some() || !mode.uses_tier();
         self.compaction_scheduling.unwrap_or(match self.fast_tier_mode.filter(has_part) {
@@ -25,9 +25,9 @@ impl Options {
         })
     }
 
-    /// Each processor has a worker for compactions, but there are no more than [`WORKERS_MAX`]: so no processor idles
-    /// while level 0 slows writers down. They leave their processor to callers (`runtime/courtesy.rs`). Where threads
-    /// are shared, or simulated, there is one.
+    /// The number of compaction workers: one for each processor, but at most [`WORKERS_MAX`]. So no processor idles
+    /// while level 0 slows writers down. Workers leave their processor to callers (`runtime/courtesy.rs`). Where
+    /// threads are shared or simulated, there is one worker.
     pub(super) fn compaction_workers(&self) -> usize {
         self.compaction_workers.unwrap_or_else(|| if self.has_own_threads { workers_for(processors()) } else { 1 })
     }

@@ -13,7 +13,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 thread_local! {
-    /// Where this thread encodes the record of its next single write.
+    /// The buffer in which this thread encodes the record of its next single write.
     static BODY: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
 }
 
@@ -22,21 +22,22 @@ const BODY_BYTES_KEPT: usize = 64 << 10;
 
 /// A record that was written.
 pub(super) struct Written {
-    /// Its last sequence number.
+    /// The last sequence number of the record.
     pub(super) seq: SeqNo,
-    /// Where it ends in the log. A sync up to here makes it durable.
+    /// The end of the record in the log. A sync up to here makes it durable.
     pub(super) end: LogPosition,
 }
 
 impl Engine {
-    /// Writes one operation: a batch of one that owns nothing. Its record is encoded in a buffer that the thread keeps.
+    /// Writes one operation, as a batch of one that borrows it. Its record is encoded in a buffer that the thread
+    /// keeps.
     pub(super) fn write_one(
         &self,
         operation: &Operation<'_>,
         partition: &Arc<Partition>,
         options: WriteOptions,
     ) -> Result<()> {
-        // A call that waits may let another one of this thread run (in the simulator): that one gets an empty buffer.
+        // While a call waits, another may run on this thread (in the simulator). The other one gets an empty buffer.
         let mut record = RecordBuilder::with_buffer(BODY.take());
         record.push(operation);
         let record = record.finish();
@@ -78,7 +79,7 @@ impl Engine {
             writable.ordered.sealer.seal_if_full(partition);
         }
         if is_overtaken {
-            // What a split or a clear has taken from the partitions that were routed to went to others.
+            // A split or a clear has taken keys from the partitions of the routes: their entries went to others.
             for (operation, partition) in record.operations().zip(routes) {
                 if let Operation::Put { key, .. } | Operation::Remove { key, .. } = operation {
                     let rerouted = writable.ordered.partitions.rerouted(partition, key, seq);
@@ -94,8 +95,8 @@ impl Engine {
     }
 }
 
-/// Inserts the entries of a record that is reserved and not yet published; the last sequence number, the bytes of
-/// keys and values, and whether a split or a clear has overtaken a route.
+/// Inserts the entries of a record that is reserved and not yet published. Returns the last sequence number, the bytes
+/// of keys and values, and whether a split or a clear has overtaken a route.
 fn insert(
     partitions: &Partitions,
     reservation: &Reservation,

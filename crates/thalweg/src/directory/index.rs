@@ -1,8 +1,8 @@
 //! [`DirectoryIndex`]: the packs of a directory keyspace, and which of them have a directory.
 //!
-//! It is in memory only: an open reads the contents of all packs. What a pack has of a directory is a *span*; most
-//! directories have one, which is in the p-hash itself ([`super::known`]). Those of a directory with several are a list
-//! beside it.
+//! The index is in memory only: an open reads the contents of all packs. All that a pack has of a directory is a
+//! *span*. Most directories have one span, which is in the p-hash itself ([`super::known`]). The spans of a directory
+//! with several are in a list beside the p-hash.
 //!
 //! Invariants:
 //! - An entry that left the memtables is in a pack of the index: a flush adds its pack before the memtable goes.
@@ -10,8 +10,8 @@
 //!   between a version may be found twice; readers take the greatest sequence number, so that does no harm.
 //! - A span names a pack that is in `packs`: a pack leaves only once no span names it.
 //!
-//! Locks: `packs`, then that of a stripe of the p-hash; both for lookups and changes, never over I/O. `last_look` is
-//! held alone; `charge` before those of the stripes, and before those of the block cache.
+//! Locks: `packs`, then the lock of a stripe of the p-hash; both for lookups and changes, never over I/O. `last_look`
+//! is held alone. `charge` is taken before the locks of the stripes and of the block cache.
 
 use super::known::{Known, spans_in};
 use super::p_hash::{PHash, STRIPES};
@@ -26,13 +26,13 @@ use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// After this number of directories, the other coroutines of the worker go on.
+/// A change yields to the other coroutines of its worker after this number of directories.
 const SLICE: usize = 1024;
 
 /// A quiet database merges packs when a quarter of their spans belong to directories that have several spans.
 const SCATTERED_PART: u64 = 4;
 
-/// See the module.
+/// The index of a directory keyspace; see the module.
 pub(crate) struct DirectoryIndex {
     /// The key of the hashes of names.
     pub(crate) hash_key: HashKey,
@@ -42,9 +42,9 @@ pub(crate) struct DirectoryIndex {
     /// How often packs were added or removed.
     changes: AtomicU64,
     last_look: Mutex<Option<Look>>,
-    /// The damage that keeps a pack out of the index, and so everybody from reading the keyspace.
+    /// The damage that keeps a pack out of the index. With it every read of the keyspace fails.
     damage: OnceLock<Error>,
-    /// Its bytes in the memory budget.
+    /// The bytes of the index in the memory budget.
     charge: Mutex<Charge>,
     /// The paper's structures, if the keyspace has them.
     #[cfg(feature = "experiments")]
@@ -54,7 +54,7 @@ pub(crate) struct DirectoryIndex {
 /// The result of a look for scattered directories.
 #[derive(Clone, Copy)]
 struct Look {
-    /// The changes by then, and which packs were looked at: how many, and the sum of their numbers.
+    /// The number of changes by then, the number of packs that were looked at, and the sum of their numbers.
     at: (u64, usize, u64),
     is_scattered: bool,
 }
@@ -114,7 +114,7 @@ impl DirectoryIndex {
         })
     }
 
-    /// Adds a pack with all its directories, and gives way now and then. On an error nothing of it is in the index.
+    /// Adds a pack with all its directories, and yields now and then. After an error the index has nothing of the pack.
     pub(crate) async fn add(&self, pack: &Arc<Table>) -> Result<()> {
         let (slot, spans) = self.register(pack)?;
         for some in spans.chunks(SLICE) {
@@ -125,11 +125,11 @@ impl DirectoryIndex {
         Ok(())
     }
 
-    /// Adds a pack that an open finds, all at once. One that is damaged, or that the device cannot read, keeps this
-    /// keyspace from being read, and nothing else of the database.
+    /// Adds a pack that an open finds, without yielding. If the pack is damaged, or the device cannot read it, this
+    /// keyspace cannot be read, but the rest of the database can.
     ///
     /// # Errors
-    /// Others.
+    /// All other errors.
     pub(crate) fn load(&self, pack: &Arc<Table>) -> Result<()> {
         let (slot, spans) =
             match self.register(pack).and_then(|found| pack.check_hash_key(&self.hash_key).map(|()| found)) {
@@ -145,17 +145,17 @@ impl DirectoryIndex {
         Ok(())
     }
 
-    /// Whether all packs are in the index. Without one of them nobody can say what a directory has.
+    /// Whether all packs are in the index. If one is missing, the entries of a directory are not known.
     fn check(&self) -> Result<()> {
         self.damage.get().map_or(Ok(()), |damage| Err(damage.clone()))
     }
 
-    /// The damage that keeps a pack out of the index, if there is any: then nobody can read the keyspace.
+    /// The damage that keeps a pack out of the index, if there is any: then the keyspace cannot be read.
     pub(crate) fn damage(&self) -> Option<&Error> {
         self.damage.get()
     }
 
-    /// Gives a pack a slot, and reads where its directories are: in the order of the stripes.
+    /// Gives a pack a slot. Returns the slot and the spans of its directories, in the order of the stripes.
     fn register(&self, pack: &Arc<Table>) -> Result<(NonZeroU32, Vec<(u64, PackSpan)>)> {
         let mut spans = Vec::new();
         pack.visit_directories(&mut |directory, place| spans.push((directory, place)))?;
@@ -171,7 +171,7 @@ impl DirectoryIndex {
         });
     }
 
-    /// Removes packs with all their directories, and gives way now and then.
+    /// Removes packs with all their directories, and yields now and then.
     pub(crate) async fn remove(&self, packs: &[TableId]) {
         let slots = self.slots_of(packs);
         let mut looked_at = 0;
@@ -186,7 +186,7 @@ impl DirectoryIndex {
         self.unregister(&slots);
     }
 
-    /// As [`DirectoryIndex::remove`], all at once.
+    /// As [`DirectoryIndex::remove`], without yielding.
     pub(crate) fn remove_now(&self, packs: &[TableId]) {
         let slots = self.slots_of(packs);
         for stripe in 0..STRIPES {
@@ -237,7 +237,7 @@ impl DirectoryIndex {
         charge.set(self.size().2 as u64);
     }
 
-    /// Lets packs go that no span names.
+    /// Releases packs that no span names.
     fn unregister(&self, slots: &[NonZeroU32]) {
         self.changed();
         let gone: Vec<Option<Arc<Table>>> = {
@@ -257,7 +257,7 @@ impl DirectoryIndex {
             let spans: usize = all.map(|known| known.spans(&lists).count()).sum();
             self.spans.fetch_sub(spans as u64, Ordering::Relaxed);
         }
-        // Their slots are not given out again: a flush under way may still add spans with them. Dropped after the lock.
+        // The slots are not given out again: a flush under way may still add spans with them. Dropped after the lock.
         let packs: Vec<_> = self.packs.write().slots.iter_mut().map(Option::take).collect();
         drop(packs);
         self.changed();
@@ -275,7 +275,7 @@ impl DirectoryIndex {
         self.packs.read().get(NonZeroU32::MIN.checked_add(slot)?).cloned()
     }
 
-    /// The directories that some packs have.
+    /// The directories of which some packs have entries.
     #[cfg(feature = "experiments")]
     pub(super) fn directories_in(&self, packs: &[TableId]) -> std::collections::BTreeSet<u64> {
         let slots = self.slots_of(packs);
@@ -289,8 +289,8 @@ impl DirectoryIndex {
         found
     }
 
-    /// Gives each directory of which a pack has versions to `visit`, in no order. Holds one lock of a stripe at a time,
-    /// also over `visit`.
+    /// Calls `visit` with each directory of which a pack has versions, in no order. Holds one lock of a stripe at a
+    /// time, also over `visit`.
     pub(super) fn visit_directories(&self, mut visit: impl FnMut(u64)) -> Result<()> {
         self.check()?;
         (0..STRIPES).for_each(|stripe| self.known.update_stripe(stripe, |directory, _, _| visit(directory)));
@@ -302,16 +302,17 @@ impl DirectoryIndex {
         self.spans_from(directory, |_| true)
     }
 
-    /// As [`DirectoryIndex::spans_of`], from the first pack on that `is_wanted`. `is_wanted` does no I/O: the packs of
-    /// the index do not change meanwhile. Packs before that one are not held, which is cheaper than to hold them.
+    /// As [`DirectoryIndex::spans_of`], from the first pack on for which `is_wanted` is true. `is_wanted` does no I/O:
+    /// the packs of the index do not change meanwhile. Packs before that one are not held, which is cheaper than to
+    /// hold them.
     pub(super) fn spans_from(
         &self,
         directory: u64,
         is_wanted: impl Fn(&Table) -> bool,
     ) -> Result<Vec<(Arc<Table>, PackSpan)>> {
         self.check()?;
-        // Before the lock of the stripe, and longer: a span names a pack until it is taken out of the stripe, and only
-        // then the pack leaves its slot.
+        // Locked before the stripe, and for longer: a pack leaves its slot only after the spans that name it have left
+        // the stripe.
         let packs = self.packs.read();
         let of = |span: Span| Some((packs.get(span.pack)?, span.place));
         let mut spans: Vec<_> = self.known.read(directory, |known, lists| {
@@ -333,8 +334,8 @@ impl DirectoryIndex {
         (self.changes.load(Ordering::Relaxed), packs.len(), sum)
     }
 
-    /// Looks whether a merge of these packs would make a quarter of their spans parts of others: directories that are
-    /// in one pack alone gain nothing. Goes over the whole index, unless it has done that already.
+    /// Finds out whether at least a quarter of the spans of these packs are of directories with several spans: other
+    /// directories gain nothing from a merge. Goes over the whole index, unless it has done that already.
     pub(crate) fn look(&self, packs: &[Arc<Table>]) {
         if self.is_scattered(packs).is_some() {
             return;

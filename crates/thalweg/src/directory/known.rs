@@ -1,34 +1,36 @@
-//! [`Known`]: what the index knows of a directory, in 10 bytes: its only span, or where the list of its spans begins.
+//! [`Known`]: the entry of a directory in the index, in 10 bytes: its only span, or the beginning of the list of its
+//! spans.
 //!
-//! A pack has 16 bits there. A span of a pack with a higher number is in a list, even if it is the only one.
+//! The number of a pack has 16 bits there. A span of a pack with a higher number is in a list, even if it is the only
+//! one.
 
 use super::span_lists::{First, Span, SpanLists};
 use crate::table::PackSpan;
 use std::num::{NonZeroU16, NonZeroU32};
 
-/// Stands in the place of a pack where there is a list.
+/// Stands in the place of a pack if the spans are in a list.
 const SEVERAL: NonZeroU16 = NonZeroU16::MAX;
 
-/// See the module.
+/// The entry of a directory in the index; see the module.
 #[derive(Clone, Copy)]
 pub(super) struct Known {
     /// The slot of the pack, plus one; or [`SEVERAL`].
     pack: NonZeroU16,
-    /// Of a span: the two numbers of its place. Of a list: the number of its first node, and 0. As bytes, because
-    /// numbers would have an alignment.
+    /// For a span, the two numbers of its place. For a list, the number of its first node, and 0. These are bytes,
+    /// because numbers would have an alignment.
     rest: [[u8; 4]; 2],
 }
 
 const _: () = assert!(size_of::<Option<Known>>() == 10, "18 bytes a directory");
 
 impl Known {
-    /// The only span of a directory.
+    /// The entry of a directory with only this span; `None` if the number of the pack is too high.
     fn of_span(span: Span) -> Option<Known> {
         let pack = NonZeroU16::try_from(span.pack).ok().filter(|pack| *pack != SEVERAL)?;
         Some(Known { pack, rest: span.place.numbers().map(u32::to_le_bytes) })
     }
 
-    /// The spans in a list.
+    /// The entry of a directory whose spans are in a list.
     pub(super) fn of_list(first: First) -> Known {
         Known { pack: SEVERAL, rest: [first.0, 0].map(u32::to_le_bytes) }
     }

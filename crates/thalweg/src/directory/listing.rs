@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// A part has about this number of entries of each memtable, unless its reader wants fewer.
 pub(crate) const ENTRIES_OF_A_PART: usize = 2048;
-/// About as many entries have a block. A simulation has small directories, and so small parts.
+/// A block has about this number of entries. A simulation has small directories, and so small parts.
 const ENTRIES_OF_A_BLOCK: usize = if cfg!(feature = "simulation") { 512 } else { 32 };
 
 /// An entry that a listing has found.
@@ -22,12 +22,12 @@ pub(crate) struct ListedEntry {
     seq: SeqNo,
     kind: EntryKind,
     value: PackValue,
-    /// The pack, if the value is in an extent of it. Else the entry keeps no pack, and so no file.
+    /// The pack, if the value is in an extent of it. Otherwise the entry holds no pack, and so no file.
     pack: Option<Arc<Table>>,
 }
 
 impl ListedEntry {
-    /// Its value, read if it is long.
+    /// The value of the entry. Reads it if it is long.
     pub(crate) fn value(&self) -> Result<Slice> {
         match (&self.pack, &self.value) {
             (_, PackValue::Here(value)) => Ok(value.clone()),
@@ -40,7 +40,7 @@ impl ListedEntry {
 /// Entries of a directory in the order of their hashes.
 pub(crate) struct Part {
     pub(crate) entries: Vec<ListedEntry>,
-    /// The first hash after the part; `None`: it was the last one.
+    /// The first hash after the part; `None`: this part is the last one.
     pub(crate) next: Option<NameHash>,
 }
 
@@ -90,8 +90,8 @@ impl DirectoryIndex {
     }
 }
 
-/// Where a part ends, so that about `blocks` blocks are read for it, of all spans together; `None`: fewer are left.
-/// Packs may have the same range of hashes, or one after the other.
+/// The hash at which a part ends, so that about `blocks` blocks are read for it, of all spans together; `None`: fewer
+/// are left. Packs may have the same range of hashes, or ranges one after the other.
 fn end_of_blocks(spans: &[(Arc<Table>, PackSpan)], from: NameHash, blocks: usize) -> Result<Option<NameHash>> {
     let mut fences = Vec::new();
     for (pack, span) in spans {

@@ -14,7 +14,7 @@ pub(crate) struct Found {
 }
 
 impl Found {
-    /// The value; `None` of a tombstone.
+    /// The value; `None` for a tombstone.
     pub(crate) fn value(self) -> Result<Option<Slice>> {
         match self.version.kind {
             EntryKind::Put => self.pack.pack_value(self.version.value).map(Some),

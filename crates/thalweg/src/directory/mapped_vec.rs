@@ -1,9 +1,9 @@
-//! [`MappedVec`]: a vector whose memory goes back to the system when it goes.
+//! [`MappedVec`]: a vector whose memory goes back to the system when the vector is dropped.
 //!
-//! Lists of spans grow to hundreds of megabytes between two merges and are dropped by another thread, among blocks of
-//! the allocator that live on. There their memory would stay, and be missing for tables. So would that of the tables of
-//! an index, which all grow at about the same time. So a vector of more than [`SMALL_BYTES_MAX`] has a mapping of its
-//! own, and one that does not grow, of at least [`FILLED_BYTES_MIN`].
+//! Lists of spans grow to hundreds of megabytes between two merges, and another thread drops them. In the allocator
+//! they would lie among blocks that live on: their memory would stay, and be missing for tables. The same is true of
+//! the tables of an index, which all grow at about the same time. So a vector of more than [`SMALL_BYTES_MAX`] has a
+//! mapping of its own. A vector that does not grow has one if it has at least [`FILLED_BYTES_MIN`].
 //!
 //! Invariants: `len <= capacity`; the first `len` elements of the memory are initialised. Locks: none.
 
@@ -14,10 +14,11 @@ use std::ops::{Deref, DerefMut};
 /// A smaller vector is left to the allocator: a mapping has 4 KiB at least.
 const SMALL_BYTES_MAX: usize = 2 << 10;
 
-/// The half of a page that a smaller mapping leaves unused would be more than a thirtieth.
+/// A smaller vector that does not grow is left to the allocator: the half of a page that a mapping leaves unused would
+/// be more than a thirtieth of it.
 const FILLED_BYTES_MIN: usize = 64 << 10;
 
-/// See the module.
+/// A vector whose memory goes back to the system when it is dropped; see the module.
 pub(super) struct MappedVec<T> {
     /// The elements, while they are few.
     small: Vec<T>,
@@ -36,7 +37,7 @@ impl<T> Default for MappedVec<T> {
 }
 
 impl<T: Copy> MappedVec<T> {
-    /// A vector of `count` elements that equal `element`, with no room for more than its last page has.
+    /// A vector of `count` elements that equal `element`. It has no room for more elements than fit into its last page.
     pub(super) fn filled(element: T, count: usize) -> Self {
         #[cfg(all(target_os = "linux", not(miri)))]
         if count * size_of::<T>() >= FILLED_BYTES_MIN

@@ -3,8 +3,8 @@
 //! Entries are buffered, logged, flushed and merged as those of ordered keyspaces are ([`crate::ordered`]); tables are
 //! packs, and reads go through this index instead of through levels. In reading order:
 //!
-//! - `p_hash`: what is known of each directory, by its number
-//! - `known`: what that is; `span_lists`: the spans of directories that have several
+//! - `p_hash`: the table that has an entry for each directory, by its number
+//! - `known`: such an entry; `span_lists`: the spans of directories that have several
 //! - `mapped_vec`: the memory of both
 //! - `index`: the packs of a keyspace, and which of them have a directory
 //! - `lookup`: finds one entry; `search`: the same in steps

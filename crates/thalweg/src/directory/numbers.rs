@@ -1,7 +1,7 @@
 //! The numbers of the directories of a keyspace, ascending, in parts: so a listing of all of them takes little memory.
 //!
 //! A number is there if a memtable or a pack has a version of an entry of the directory, also a tombstone or a version
-//! that is too new for the reader. The caller looks which directories have entries.
+//! that is too new for the reader. The caller checks which directories have entries.
 
 use super::index::DirectoryIndex;
 use crate::error::Result;

@@ -1,4 +1,4 @@
-//! [`PHash`]: the p-hash: what is known of each directory, by its number (PHAT-2).
+//! [`PHash`]: the p-hash, a table of what is known of each directory, by its number (PHAT-2).
 //!
 //! It is in memory only; recovery makes it from the footers of packs. The paper's table takes 32 bytes a directory and
 //! is CLHT. This one is a number of *stripes*, each a robin-hood table of its own that grows by an eighth when it is
@@ -6,7 +6,7 @@
 //! one stripe: 8 million directories make stripes of 8 192. All stripes grow at about the same time, and leave memory
 //! that is too small for their next tables: so a table has memory of its own ([`MappedVec`]).
 //!
-//! A stripe has something *beside* its table, for values that are not of one size: it is changed under the same lock.
+//! A stripe also has a value *beside* its table, for data that is not of one size. It is changed under the same lock.
 //!
 //! Locks: one for each stripe, held for a lookup, a change, or the growth of the stripe.
 
@@ -36,7 +36,7 @@ struct Stripe<T, B> {
 
 #[derive(Clone, Copy)]
 struct Slot<T> {
-    /// Its bytes: a number would have the alignment of one.
+    /// The number of the directory, as bytes: a `u64` would have its alignment.
     directory: [u8; 8],
     value: Option<T>,
 }
@@ -55,7 +55,7 @@ impl<T: Copy, B: Default> PHash<T, B> {
         PHash { key, stripes: std::iter::repeat_with(empty).take(STRIPES).collect() }
     }
 
-    /// Gives what is known of a directory to `read`.
+    /// Calls `read` with what is known of a directory.
     pub(crate) fn read<R>(&self, directory: u64, read: impl FnOnce(Option<&T>, &B) -> R) -> R {
         let hash = mix(directory, self.key);
         let stripe = self.stripe(hash).lock();
@@ -63,8 +63,8 @@ impl<T: Copy, B: Default> PHash<T, B> {
         read(found, &stripe.beside)
     }
 
-    /// Changes what is known of directories; `None` stands for nothing. `change` is given what comes with a directory,
-    /// too. Directories of a stripe that follow one another have one lock.
+    /// Changes what is known of directories; `None` stands for nothing. `change` also gets the value that comes with a
+    /// directory. Directories of a stripe that follow one another share one lock.
     pub(crate) fn update_all<V>(&self, directories: &[(u64, V)], mut change: impl FnMut(&V, &mut Option<T>, &mut B)) {
         let number = |directory: u64| stripe_of(mix(directory, self.key));
         for some in directories.chunk_by(|(a, _), (b, _)| number(*a) == number(*b)) {
@@ -78,7 +78,7 @@ impl<T: Copy, B: Default> PHash<T, B> {
         }
     }
 
-    /// The directories in the order of their stripes: what is known of those of a stripe fits into the processor's
+    /// Returns the directories in the order of their stripes, because the slots of a stripe fit into the processor's
     /// cache.
     pub(crate) fn by_stripe<V: Copy>(&self, directories: &[(u64, V)]) -> Vec<(u64, V)> {
         let number = |directory: u64| stripe_of(mix(directory, self.key));
@@ -112,10 +112,11 @@ impl<T: Copy, B: Default> PHash<T, B> {
             if slot.value.is_some() {
                 at += 1;
             } else if stripe.remove(at, self.key) {
-                // The table is smaller: what was seen may be anywhere. Changes are made again, to no effect.
+                // The table is smaller, and slots that were visited may be anywhere. They are visited again, to no
+                // effect.
                 at = 0;
             }
-            // Else the slot has the directory that was behind it.
+            // Otherwise the directory of the next slot has moved to this one.
         }
     }
 
@@ -137,7 +138,7 @@ impl<T: Copy, B: Default> PHash<T, B> {
         self.stripes.iter().map(|stripe| stripe.lock().used).sum()
     }
 
-    /// The bytes of memory that it takes, with those that `of_beside` says.
+    /// The bytes of memory that the table takes, with those that `of_beside` returns.
     pub(crate) fn bytes(&self, of_beside: impl Fn(&B) -> usize) -> usize {
         let of_stripe = |locked: &Mutex<Stripe<T, B>>| {
             let stripe = locked.lock();
@@ -176,7 +177,7 @@ impl<T, B: Default> Default for Stripe<T, B> {
 }
 
 impl<T: Copy, B> Stripe<T, B> {
-    /// The slot of a directory; or the slot before which the search for it ended, and how far that is from its home.
+    /// The slot of a directory; or the slot before which the search ended, and its distance from the directory's home.
     fn find(&self, hash: u64, directory: u64, key: u64) -> Result<usize, (usize, usize)> {
         let capacity = self.slots.len();
         if capacity == 0 {

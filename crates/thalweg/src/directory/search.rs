@@ -12,12 +12,12 @@ use crate::planted::{Bug, planted};
 use crate::table::{PackRead, PackSearch, PackSpan, PackStep, PackValue, Table};
 use std::sync::Arc;
 
-/// See the module.
+/// The lookup of one entry in the packs of a directory; see the module.
 pub(crate) struct EntrySearch {
     visible: SeqNo,
-    /// The packs that were not looked at.
+    /// The packs that were not searched yet.
     packs: std::vec::IntoIter<(Arc<Table>, PackSpan)>,
-    /// The search in the pack that is looked at.
+    /// The search in the present pack.
     within: Option<PackSearch>,
     newest: Option<Found>,
     /// Whether the value is read.
@@ -41,7 +41,7 @@ impl DirectoryIndex {
 }
 
 impl EntrySearch {
-    /// Goes on. `key`: of the entry. `read`: what the read has brought that the step before needed.
+    /// Takes the next step. `key`: the key of the entry. `read`: the bytes that the previous step needed.
     pub(crate) fn step(&mut self, key: &EntryKey<'_>, mut read: Option<Slice>) -> Result<Step> {
         if self.is_at_value {
             return Ok(Step::Done(read));

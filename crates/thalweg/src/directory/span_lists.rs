@@ -1,7 +1,8 @@
 //! [`SpanLists`]: the spans of those directories of a stripe that have several. A directory has the number of the first
-//! one in its list; each has the number of the next.
+//! node of its list; each node has the number of the next.
 //!
-//! Invariants: a node is in one list, or free. `used` nodes are in lists. Locks: none; that of the stripe is held.
+//! Invariants: a node is in one list, or free. `used` nodes are in lists. Locks: none; the caller holds that of the
+//! stripe.
 
 use super::mapped_vec::MappedVec;
 use crate::table::PackSpan;
@@ -30,13 +31,13 @@ const END: u32 = u32::MAX;
 
 const _: () = assert!(size_of::<Node>() == 16, "16 bytes for each span of a directory with several");
 
-/// Lists are made anew when fewer than one node in this many is used.
+/// Lists are rebuilt when fewer than one node in this many is used.
 const SPARSE_PART: usize = 4;
 
-/// So few nodes are not worth it.
+/// Fewer nodes than this are not worth a rebuild.
 const SPARSE_MIN: usize = 64;
 
-/// See the module.
+/// The spans of directories that have several; see the module.
 pub(super) struct SpanLists {
     nodes: MappedVec<Node>,
     free: u32,
@@ -55,7 +56,7 @@ impl SpanLists {
         spans.fold(None, |first, span| Some(self.push(first, span)))
     }
 
-    /// Adds a span to a list. Returns where the list begins now.
+    /// Adds a span to a list. Returns the new beginning of the list.
     pub(super) fn push(&mut self, first: Option<First>, span: Span) -> First {
         let node = Node { span, next: first.map_or(END, |first| first.0) };
         self.used += 1;
@@ -98,7 +99,7 @@ impl SpanLists {
         self.nodes.len() >= SPARSE_MIN && self.used * SPARSE_PART < self.nodes.len()
     }
 
-    /// The bytes of memory that they take.
+    /// The bytes of memory that the lists take.
     pub(super) fn bytes(&self) -> usize {
         self.nodes.bytes()
     }

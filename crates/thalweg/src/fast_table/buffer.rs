@@ -2,19 +2,19 @@
 
 use std::cell::Cell;
 
-/// A thread keeps no longer buffers than this between its point reads.
+/// The longest buffer that a thread keeps between its point reads.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
 thread_local! {
     static BUFFER: Cell<GroupBuffer> = const { Cell::new(GroupBuffer::new()) };
 }
 
-/// See the module. Each part only grows; the bytes behind the newest group mean nothing.
+/// See the module. Each part only grows; bytes behind the newest group have no meaning.
 #[derive(Debug, Default)]
 pub(super) struct GroupBuffer {
-    /// A group as it is stored, if it does not lie in memory.
+    /// A group as it is stored, if its table is not in memory.
     pub(super) copied: Vec<u8>,
-    /// The content of a group, if it is compressed.
+    /// The uncompressed content of a group, if the group is compressed.
     pub(super) unpacked: Vec<u8>,
 }
 
@@ -25,7 +25,7 @@ impl GroupBuffer {
 
     /// Calls `read` with the buffer that this thread keeps.
     pub(super) fn with_kept<T>(read: impl FnOnce(&mut GroupBuffer) -> T) -> T {
-        // The buffer is gone while the thread ends.
+        // The thread's buffer no longer exists while the thread ends.
         let mut buffer = BUFFER.try_with(Cell::take).unwrap_or_default();
         let read = read(&mut buffer);
         for part in [&mut buffer.copied, &mut buffer.unpacked] {

@@ -17,14 +17,14 @@ pub(crate) struct FastCursor {
 }
 
 impl FastTable {
-    /// A cursor that stands nowhere.
+    /// Returns a cursor that is not valid yet.
     pub(crate) fn cursor(self: &Arc<Self>) -> FastCursor {
         FastCursor { table: Arc::clone(self), loaded: LoadedGroup::default(), group: None, at: 0, valid: false }
     }
 }
 
 impl FastCursor {
-    /// Loads a group, if it is not loaded. Leaves the cursor not valid.
+    /// Loads a group, if it is not loaded yet. Makes the cursor invalid.
     fn load(&mut self, group: usize) -> Result<()> {
         self.valid = false;
         if self.group != Some(group) {
@@ -35,7 +35,7 @@ impl FastCursor {
         Ok(())
     }
 
-    /// Moves to the first entry of a group; to none if there is no such group.
+    /// Moves to the first entry of `group`. Makes the cursor invalid if there is no such group.
     fn go_to_first_of(&mut self, group: usize) -> Result<()> {
         self.valid = false;
         if group < self.table.groups() {
@@ -46,7 +46,7 @@ impl FastCursor {
         Ok(())
     }
 
-    /// Moves to the last entry of the group before; to none if there is no such group.
+    /// Moves to the last entry of the group before `group`. Makes the cursor invalid if there is no such group.
     fn go_to_last_before(&mut self, group: usize) -> Result<()> {
         self.valid = false;
         if let Some(before) = group.checked_sub(1) {
@@ -57,8 +57,8 @@ impl FastCursor {
         Ok(())
     }
 
-    /// Loads the group of `(key, seq)` and returns its number, with the number of its entries before that. Returns
-    /// `None` if all entries of the table are at or after it.
+    /// Loads the group of `(key, seq)`. Returns the number of this group, and how many of its entries are before
+    /// `(key, seq)`. Returns `None` if all entries of the table are after `(key, seq)`.
     fn find(&mut self, key: &[u8], seq: SeqNo) -> Result<Option<(usize, usize)>> {
         self.valid = false;
         let Some(group) = self.table.locate(key, seq)? else { return Ok(None) };

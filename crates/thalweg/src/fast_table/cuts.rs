@@ -4,8 +4,8 @@
 //! and its prefixes begin where its keys differ. The writer takes one limit for a table: it cuts at every pair of
 //! neighbours that share less. A pair may lie within a group; that group becomes a space of its own.
 //!
-//! Of some limits the writer takes the one that costs least. A space costs its first key, a group its prefix, and two
-//! neighbouring groups with the same prefix cost a search that compares whole keys in the entry layer.
+//! The writer tries several limits and takes the one that costs least. A space costs its first key, and a group costs
+//! its prefix. Two neighbouring groups with the same prefix cost a search that compares whole keys in the entry layer.
 
 use super::prefixes::PREFIX_BYTES;
 use std::ops::Range;
@@ -16,7 +16,7 @@ const GROUPS_A_SPACE: usize = 2;
 /// The bytes of a space besides its first key: the numbers in the meta layer, and its place in memory.
 const SPACE_BYTES: usize = 64;
 
-/// The bytes that two neighbouring groups with the same prefix cost. Whole first keys are in two or three lines.
+/// The cost in bytes of two neighbouring groups with the same prefix: whole first keys lie in two or three cache lines.
 const TIE_BYTES: usize = 128;
 
 /// Pairs that share this much are never cut.
@@ -28,9 +28,9 @@ const TIES_PERCENT_MAX: usize = 1;
 /// How many bytes the keys in and before a group share with their neighbours.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links {
-    /// The first key with the last of the group before. 0 for the first group.
+    /// The bytes that the first key shares with the last key of the previous group. 0 for the first group.
     pub(super) before: usize,
-    /// The fewest of the pairs within the group; `usize::MAX` if it has one entry.
+    /// The fewest bytes that a pair of neighbours within the group shares; `usize::MAX` if the group has one entry.
     pub(super) within: usize,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn spaces(links: &[Links], key_bytes: usize) -> Vec<Range<usize>> {
     costs.min_by_key(|(cost, _)| *cost).map_or_else(|| vec![0..links.len(); 1], |(_, spaces)| spaces)
 }
 
-/// Returns the limits to choose from: each leaves about twice as many spaces as the one before.
+/// Returns the limits to choose from. Each leaves about twice as many spaces as the previous one.
 fn limits(links: &[Links]) -> Vec<usize> {
     let mut cuts_at = [0; SHARED_MAX];
     let mut count = |shared: usize, cuts: usize| {
@@ -55,7 +55,7 @@ fn limits(links: &[Links]) -> Vec<usize> {
         if group > 0 {
             count(links.before, 1);
         }
-        // It is cut off on both sides.
+        // A group that is cut within is cut off on both sides.
         count(links.within, 2);
     }
     let cuts_max = (links.len() / GROUPS_A_SPACE).saturating_sub(1);
@@ -106,7 +106,7 @@ fn cost(links: &[Links], spaces: &[Range<usize>], key_bytes: usize) -> usize {
     spaces.len() * (key_bytes + SPACE_BYTES) + links.len() * prefix + tied * TIE_BYTES
 }
 
-/// Returns how many bytes all keys of a space begin with. `first_key_bytes`: the length of its first key.
+/// Returns the length of the common beginning of all keys of a space. `first_key_bytes`: the length of its first key.
 pub(super) fn common_bytes(space: &[Links], first_key_bytes: usize) -> usize {
     let before = space.iter().skip(1).map(|links| links.before);
     before.chain(space.iter().map(|links| links.within)).fold(first_key_bytes, usize::min)
@@ -119,7 +119,8 @@ pub(super) fn prefix_bytes<'a>(spaces: impl Iterator<Item = (&'a [Links], usize)
     shortest(&ties, pairs)
 }
 
-/// Returns for each length of prefixes how many pairs of neighbouring groups it does not separate, and of how many.
+/// Returns, for each prefix length, how many pairs of neighbouring groups have the same prefix; and the number of all
+/// pairs.
 fn ties<'a>(spaces: impl Iterator<Item = (&'a [Links], usize)>) -> ([usize; PREFIX_BYTES.len()], usize) {
     let (mut ties, mut pairs) = ([0; PREFIX_BYTES.len()], 0);
     for (links, common) in spaces {

@@ -1,13 +1,14 @@
 //! [`Distinct`]: an estimate of the number of distinct keys: a HyperLogLog of 4096 registers of a byte.
 //!
-//! The union of two tables' estimates is the estimate of both together. Entries less that number is what an internal
-//! compaction removes (PMB-A2). The standard error is 1.04 / √4096 = 1.6 %. The estimator is that of Ertl, "New
-//! cardinality estimation algorithms for HyperLogLog sketches", which needs no tables of corrections.
+//! The union of two tables' estimates is the estimate of both together. The number of entries less that estimate is the
+//! number that an internal compaction removes (PMB-A2). The standard error is 1.04 / √4096 = 1.6 %. The estimator is
+//! that of Ertl, "New cardinality estimation algorithms for HyperLogLog sketches", which needs no tables of
+//! corrections.
 
 use super::header::DISTINCT_BYTES;
 
 const INDEX_BITS: u32 = DISTINCT_BYTES.trailing_zeros();
-/// The largest rank: no bit is set behind those of the index.
+/// The largest rank: no bit after those of the index is set.
 const RANK_MAX: u32 = 64 - INDEX_BITS + 1;
 /// 1 / (2 ln 2).
 const ALPHA_INFINITE: f64 = 0.721_347_520_444_481_7;
@@ -19,12 +20,12 @@ pub(crate) struct Distinct {
 }
 
 impl Distinct {
-    /// Of no keys.
+    /// Returns the estimate of no keys.
     pub(crate) fn new() -> Self {
         Distinct { registers: vec![0; DISTINCT_BYTES] }
     }
 
-    /// The estimate with these registers. Each is cut to the largest rank.
+    /// Returns the estimate with these registers. Each is cut to the largest rank.
     pub(super) fn from_registers(registers: &[u8]) -> Self {
         let mut distinct = Distinct::new();
         for (to, from) in distinct.registers.iter_mut().zip(registers) {
@@ -53,7 +54,7 @@ impl Distinct {
         }
     }
 
-    /// The number of distinct keys, about.
+    /// Returns about how many distinct keys were counted.
     pub(crate) fn estimate(&self) -> f64 {
         let mut counts = [0.0_f64; RANK_MAX as usize + 1];
         for register in &self.registers {
@@ -72,7 +73,7 @@ impl Distinct {
     }
 }
 
-/// Corrects for registers that no key has reached. Infinite if none was.
+/// Corrects for registers that no key has reached. Infinite if no key has reached any register.
 fn sigma(mut x: f64) -> f64 {
     if x >= 1.0 {
         return f64::INFINITY;

@@ -13,13 +13,13 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Longer values are truncated.
+/// The most bytes of a value that are printed.
 const VALUE_BYTES_MAX: usize = 64;
 
 /// Prints a line.
 type Line<'a> = dyn FnMut(fmt::Arguments<'_>) -> io::Result<()> + 'a;
 
-/// Prints header and entries of the table at `path`, a line at a time. Damage ends it with an error.
+/// Prints header and entries of the table at `path`, a line at a time. Stops with an error at the first damage.
 pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: &mut Line<'_>) -> Result<()> {
     let Some(file) = storage.open(path, OpenMode::Read)? else {
         return Err(Error::corruption(path, 0, "a fast table", "no such file"));

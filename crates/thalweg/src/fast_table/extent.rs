@@ -1,10 +1,10 @@
 //! [`Extent`]: where a fast table lies. It is the only seam between a table and its medium.
 //!
-//! A table *in place* lies in memory, and is read there. A *paged* table lies in a file, and so may any of its pages.
-//! What is before the entry layer, the *head*, is in memory while the table is open. A group is copied out of a mapping
-//! of the file, or read by position where there is no mapping or a page of it cannot be read. The read by position
-//! reports the error. The kernel may read a page again from the device at any time, so the bytes of a group may change
-//! between two reads.
+//! A table *in place* lies in memory, and is read there. A *paged* table lies in a file, and any of its pages may be
+//! out of memory. The *head* is all bytes before the entry layer; it is in memory while the table is open. A group is
+//! copied out of a mapping of the file. If there is no mapping, or a page of it cannot be read, the group is read by
+//! position, and that read reports the error. The kernel may read a page again from the device at any time, so the
+//! bytes of a group may change between two reads.
 //!
 //! Dropping a paged extent unmaps the file: for 64 MiB that takes a third of a millisecond.
 
@@ -23,7 +23,7 @@ pub(crate) type ExtentBytes = Arc<dyn AsRef<[u8]> + Send + Sync>;
 /// The bytes of one table, and the name of their place in errors.
 #[derive(Clone)]
 pub(crate) struct Extent {
-    /// Of a table in place: all its bytes. Of a paged one: those of its head that were read.
+    /// All bytes of a table in place, or the bytes of a paged table's head that were read.
     bytes: ExtentBytes,
     /// Where the groups of a paged table lie.
     pages: Option<Arc<Pages>>,
@@ -40,25 +40,26 @@ struct Pages {
 }
 
 impl Extent {
-    /// A table that begins with the first of `bytes`, which lies at `offset` of `path`. More bytes may follow it.
+    /// Returns the extent of a table that begins with the first of `bytes`, at `offset` of `path`. More bytes may
+    /// follow the table.
     pub(crate) fn new(bytes: ExtentBytes, path: Arc<Path>, offset: u64) -> Self {
         Extent { bytes, pages: None, path, offset }
     }
 
-    /// A table in memory. Errors call it by its number.
+    /// Returns the extent of a table in memory. Errors name the table by its number.
     pub(crate) fn in_memory(bytes: impl AsRef<[u8]> + Send + Sync + 'static, id: TableId) -> Self {
         Extent::new(Arc::new(bytes), Arc::from(Path::new(&format!("fast-table-{id}"))), 0)
     }
 
-    /// A table at the beginning of `file`, which has `bytes` and does not change. More bytes may follow the table.
-    /// Reads nothing.
+    /// Returns the extent of a table at the beginning of `file`. The file has `bytes` bytes and does not change. More
+    /// bytes may follow the table. Reads nothing.
     pub(crate) fn paged(file: Arc<dyn File>, bytes: u64, metrics: Arc<Metrics>) -> Self {
         let (path, mapping) = (Arc::from(file.path()), file.map_for_reads(bytes));
         let pages = Some(Arc::new(Pages { file, mapping, bytes, metrics }));
         Extent { bytes: Arc::new(Vec::new()), pages, path, offset: 0 }
     }
 
-    /// Makes [`Extent::head`] return at least the first `bytes`, if the extent has as many.
+    /// Makes [`Extent::head`] return at least the first `bytes`, or the whole extent if it is shorter.
     pub(super) fn load_head(&mut self, bytes: usize) -> Result<()> {
         let Some(pages) = &self.pages else { return Ok(()) };
         let mut head = vec![0; bytes.min(usize::try_from(pages.bytes).unwrap_or(usize::MAX))];
@@ -74,7 +75,7 @@ impl Extent {
         (*self.bytes).as_ref()
     }
 
-    /// How many bytes there are.
+    /// The number of bytes in memory or in the file.
     pub(super) fn bytes(&self) -> u64 {
         self.pages.as_ref().map_or(self.head().len() as u64, |pages| pages.bytes)
     }
@@ -84,7 +85,8 @@ impl Extent {
         self.pages.is_some()
     }
 
-    /// Returns the bytes at a place of the table: of a paged table a copy in `copied`, else where they lie.
+    /// Returns the bytes at `place` of the table: for a paged table a copy in `copied`, otherwise the bytes where they
+    /// lie.
     pub(super) fn read<'a>(&'a self, place: &Range<usize>, copied: &'a mut Vec<u8>) -> Result<&'a [u8]> {
         let Some(pages) = &self.pages else { return Ok(self.head().get(place.clone()).unwrap_or_default()) };
         let room = room(copied, place.len());
@@ -92,12 +94,12 @@ impl Extent {
         Ok(room)
     }
 
-    /// Damage at byte `at` of the table.
+    /// Returns the error for damage at byte `at` of the table.
     pub(super) fn damaged(&self, at: u64, expected: impl Into<String>, found: impl Into<String>) -> Error {
         Error::corruption(&self.path, self.offset.saturating_add(at), expected, found)
     }
 
-    /// A table of format `found`, where this program reads up to `supported`.
+    /// Returns the error for a table of format `found`, where this program reads formats up to `supported`.
     pub(super) fn is_newer(&self, found: u32, supported: u32) -> Error {
         Error::newer_version(&self.path, found, supported)
     }

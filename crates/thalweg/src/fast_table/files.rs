@@ -1,8 +1,9 @@
 //! [`FastTableFiles`]: the fast tables of a database that are files, one a file, in a directory of their own: names,
 //! creation, opening, removal.
 //!
-//! A file is written once, as a whole, through the page cache: it is read from there. Who writes one chooses an id that
-//! no file has. Nothing is synced here, unless too many unsynced files are open: lineage makes outputs durable.
+//! A file is written once, as a whole, through the page cache, because it is read from there. The caller of a write
+//! chooses an id that no file has. Nothing is synced here unless too many unsynced files are open: lineage makes
+//! outputs durable.
 //!
 //! Locks: only those of [`UnsyncedFiles`].
 
@@ -41,7 +42,7 @@ pub(crate) fn fast_table_id(name: &str) -> Option<u64> {
 }
 
 impl FastTableFiles {
-    /// The tables live in `directory`, which must exist.
+    /// Returns the fast tables of a database, which live in `directory`. The directory must exist.
     pub(crate) fn new(environment: Environment, directory: PathBuf, metrics: Arc<Metrics>) -> Arc<Self> {
         let unsynced = UnsyncedFiles::new(environment.storage.open_files_max());
         Arc::new(FastTableFiles { environment, directory, metrics, unsynced })
@@ -63,7 +64,7 @@ impl FastTableFiles {
         let file = self.environment.storage.create(&path)?;
         let written = self.fill(id, file, bytes).await;
         if written.is_err() {
-            // The error is that of the write. An orphan costs space until the next open.
+            // The caller gets the error of the write. An orphan costs space until the next open.
             let _ = self.environment.storage.remove(&path);
         }
         written
@@ -85,8 +86,8 @@ impl FastTableFiles {
         Ok(())
     }
 
-    /// Opens a table of the set of live files: reads and verifies its header and head. Anything that differs from
-    /// `meta` is corruption: also another table, or an older one, of the same name.
+    /// Opens a table of the set of live files: reads and verifies its header and head. Any difference from `meta` is
+    /// corruption, so another table or an older one of the same name is detected, too.
     pub(crate) fn open(&self, meta: &TableMeta) -> Result<Arc<FastTable>> {
         let path = self.path(meta.id);
         let expected = || format!("a table of {} bytes", meta.bytes);
@@ -103,14 +104,14 @@ impl FastTableFiles {
         FastTable::open_known(Extent::paged(file, bytes, Arc::clone(&self.metrics)), meta)
     }
 
-    /// Returns the file of a table that was just written, as it was open for the write, to sync it: the kernel reports
-    /// a failed write-back to a descriptor that was open then. `None` after [`FastTableFiles::forget_unsynced`], and if
-    /// the write has synced it.
+    /// Returns the file of a table that was just written, for a sync. It is the descriptor of the write, because the
+    /// kernel reports a failed write-back to a descriptor that was open then. Returns `None` after
+    /// [`FastTableFiles::forget_unsynced`], or if the write has synced the file.
     pub(crate) fn unsynced(&self, id: TableId) -> Option<Arc<dyn File>> {
         self.unsynced.get(id)
     }
 
-    /// Returns how many tables have such a file, which is a descriptor each.
+    /// Returns the number of files that [`FastTableFiles::unsynced`] can return. Each is an open descriptor.
     pub(crate) fn unsynced_files(&self) -> usize {
         self.unsynced.len()
     }

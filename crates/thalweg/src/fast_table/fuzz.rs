@@ -13,7 +13,7 @@ use crate::storage::{OpenMode, Storage};
 use std::path::Path;
 use std::sync::Arc;
 
-/// Reads `bytes` as a fast table of the number and the generation that they say: in memory, once with its checksums
+/// Reads `bytes` as a fast table with the number and the generation that they state: in memory, once with its checksums
 /// verified and once without, and in a file.
 pub(crate) fn fuzz_fast_table(bytes: &[u8]) {
     let mut decoder = Decoder::new(bytes.get(16..).unwrap_or_default());
@@ -28,7 +28,7 @@ pub(crate) fn fuzz_fast_table(bytes: &[u8]) {
     }
 }
 
-/// A table with these bytes in a file that is mapped.
+/// Returns a table with these bytes in a mapped file.
 fn paged(bytes: &[u8]) -> Option<Extent> {
     let (disk, path) = (SimulatedDisk::new(0), Path::new("table.fast"));
     disk.write_file(path, bytes);
@@ -63,7 +63,7 @@ fn read_everything(table: &Arc<FastTable>) {
     let _ = (table.verify_all(), table.samples(3), table.distinct().estimate());
 }
 
-/// Returns a small table of each layout, to begin with.
+/// Returns a small table of each layout, for a fuzzer to begin with.
 pub(crate) fn fast_table_seeds() -> Vec<Vec<u8>> {
     let layouts = [FastLayout::Prefixed, FastLayout::Array, FastLayout::ArrayLz4, FastLayout::ArrayLz4Group];
     layouts.map(seed).to_vec()

@@ -15,7 +15,7 @@
 //! The *fence* of a group is the common bytes of its space and its prefix. Layouts that share nothing have no fence and
 //! say 0 shared bytes for every entry.
 //!
-//! A reader verifies the checksum of a group first. Yet any bytes give an answer or `None`, which means damage.
+//! A reader verifies the checksum of a group first. Even so, any bytes give an answer or `None`, which means damage.
 
 use crate::format::codec::{Decoder, Encode};
 use crate::format::key::{self, KEY_BYTES_MAX, TRAILER_BYTES, VALUE_BYTES_MAX};
@@ -54,14 +54,14 @@ pub(super) struct Items<'a> {
     pub(super) continues: bool,
 }
 
-/// The keys whose first bytes the first key of a group may leave out.
+/// The first bytes of a group's first key, which the stored key may leave out.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fence<'a> {
     pub(super) common: &'a [u8],
     pub(super) prefix: &'a [u8],
 }
 
-/// Appends what stands before the entries of a group.
+/// Appends the number that precedes the entries of a group.
 pub(super) fn put_group_start(out: &mut Vec<u8>, key_part_bytes: usize, continues: bool) {
     out.put_varint((key_part_bytes as u64) << 1 | u64::from(continues));
 }
@@ -81,7 +81,7 @@ pub(super) fn put_item(out: &mut Vec<u8>, shared: usize, suffix: &[u8], trailer:
 }
 
 impl<'a> Items<'a> {
-    /// The entries of a group, of which it has `entries`.
+    /// Returns the entries of a group that has `entries` of them.
     #[inline]
     pub(super) fn new(content: &'a [u8], entries: usize) -> Option<Items<'a>> {
         let mut decoder = Decoder::new(content);
@@ -133,7 +133,7 @@ fn lengths(keys: &[u8]) -> Option<(usize, usize, usize, usize)> {
 }
 
 impl<'a> Fence<'a> {
-    /// Returns the first `shared` bytes, in two parts, or `None` if there are not as many.
+    /// Returns the first `shared` bytes of the fence, in two parts, or `None` if the fence is shorter.
     pub(super) fn first_bytes(&self, shared: usize) -> Option<(&'a [u8], &'a [u8])> {
         match shared.checked_sub(self.common.len()) {
             Some(of_prefix) => Some((self.common, self.prefix.get(..of_prefix)?)),
@@ -165,8 +165,8 @@ impl<'a> Fence<'a> {
         Some(order.then_with(|| seq.cmp(&first.seq)))
     }
 
-    /// Returns the first entry of a group at or after `(key, seq)`, or `None` within if all are before.
-    /// `shares_keys`: as [`super::layout::FastLayout::shares_keys`].
+    /// Returns the first entry of a group at or after `(key, seq)`. The inner `None` means that all entries are before
+    /// it. `shares_keys`: as [`super::layout::FastLayout::shares_keys`].
     #[inline]
     pub(super) fn find<'i>(
         &self,
@@ -175,7 +175,8 @@ impl<'a> Fence<'a> {
         seq: SeqNo,
         shares_keys: bool,
     ) -> Option<Option<Found<'i>>> {
-        // `matched`: the bytes that `key` shares with the key before, which is less, or equal but newer than `seq`.
+        // `matched`: how many bytes `key` shares with the previous key. The previous key is less than `key`, or equal
+        // to it and newer than `seq`.
         let mut matched = 0;
         let mut is_first = true;
         while !items.is_empty() {
@@ -187,9 +188,10 @@ impl<'a> Fence<'a> {
                 order
             } else {
                 match item.shared.cmp(&matched) {
-                    // It differs from `key` where the key before does.
+                    // This key and the previous one differ from `key` at the same byte.
                     Ordering::Greater => Ordering::Less,
-                    // It is greater than the key before where that still agrees with `key`.
+                    // This key is greater than the previous one at a byte where the previous one still agrees with
+                    // `key`.
                     Ordering::Less => Ordering::Greater,
                     Ordering::Equal => {
                         let rest = key.get(matched..)?;

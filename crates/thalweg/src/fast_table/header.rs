@@ -55,24 +55,24 @@ pub(super) struct Header {
     pub(super) head_checksum: u32,
 }
 
-/// By what the owner of a table knows it.
+/// How the owner of a table identifies it.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Known<'a> {
     Identity(Identity),
-    /// Its checksum is the xxh3-64 of the header.
+    /// By a description whose checksum is the xxh3-64 of the header.
     Meta(&'a TableMeta),
-    /// By what its header says: of a file that somebody looks at.
+    /// Only by its own header, for a file that is inspected.
     Itself,
 }
 
-/// The places of the parts of a table. They follow each other in this order; between them are less than 64 zeros.
+/// The places of the parts of a table. The parts follow each other in this order, with less than 64 zeros between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Sections {
     pub(super) meta: Range<usize>,
-    /// From a multiple of 64 on.
+    /// Begins at a multiple of 64.
     pub(super) prefixes: Range<usize>,
     pub(super) directory: Range<usize>,
-    /// From a multiple of 64 on.
+    /// Begins at a multiple of 64.
     pub(super) filter: Range<usize>,
     pub(super) distinct: Range<usize>,
     pub(super) entries: Range<usize>,
@@ -235,8 +235,8 @@ impl Header {
     }
 }
 
-/// Checks the xxh3-64 of a header. It tells this table from any other: the header has the generation, and the checksum
-/// of the head, which has the checksums of the groups.
+/// Checks the xxh3-64 of a header, which distinguishes this table from any other. The header has the generation and the
+/// checksum of the head, and the head has the checksums of the groups.
 fn check_hash(extent: &Extent, header: &[u8], expected: u64) -> Result<()> {
     let found = xxh3_64(header);
     if found != expected {
@@ -245,7 +245,7 @@ fn check_hash(extent: &Extent, header: &[u8], expected: u64) -> Result<()> {
     Ok(())
 }
 
-/// Returns magic, version and checksum, which are at their places in every version.
+/// Returns magic, version and checksum, which have the same places in every version.
 fn frame(header: &[u8]) -> Option<(u64, u32, u32)> {
     let mut decoder = Decoder::new(header);
     let (magic, version) = (decoder.u64()?, decoder.u32()?);

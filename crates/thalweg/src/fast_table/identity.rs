@@ -1,7 +1,7 @@
 //! [`Identity`]: which table a part belongs to. Every checksum covers it.
 //!
 //! An arena reuses its space, so the bytes of an older table may lie where a newer one was to be written. The number of
-//! the table, its random generation and the offset of the part are in each checksum: a part of another table, of an
+//! the table, its random generation and the offset of the part are in each checksum. So a part of another table, of an
 //! earlier try at the same table or from another place is found as surely as a flipped bit.
 
 use crate::format::TableId;

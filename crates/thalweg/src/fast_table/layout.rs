@@ -1,14 +1,15 @@
-//! [`FastLayout`]: how a fast table arranges its entries; [`FastTableOptions`]: how one is written.
+//! [`FastLayout`]: how a fast table arranges its entries; [`FastTableOptions`]: how a fast table is written.
 
 /// How a fast table arranges its entries. All layouts have the same header, filter, directory and checksums, and take
 /// the same path from flush to read, so that a comparison shows the arrangement alone (PMB-6). The fourth structure of
 /// the paper's comparison is a [`crate::table::Table`].
 ///
-/// The paper compresses with snappy. Its Rust crate has a licence that this project does not take, so LZ4, the
-/// compression of tables, stands in for it.
+/// The paper compresses with snappy. The licence of its Rust crate is one that this project does not accept, so these
+/// layouts use LZ4, the compression of tables, instead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum FastLayout {
-    /// Groups of 8 or 16 entries without what their keys share, found by a prefix of fixed length (PMB-4).
+    /// Groups of 8 or 16 entries that leave out the bytes their keys share. A prefix of fixed length finds a group
+    /// (PMB-4).
     #[default]
     Prefixed,
     /// An array of pairs, and an array of their offsets.
@@ -35,7 +36,7 @@ impl FastLayout {
             .find(|layout| layout.code() == code)
     }
 
-    /// Whether keys are stored without what they share with others.
+    /// Whether keys are stored without the bytes that they share with other keys.
     #[inline]
     pub(super) fn shares_keys(self) -> bool {
         self == FastLayout::Prefixed
@@ -65,11 +66,11 @@ impl FastLayout {
 /// How a fast table is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FastTableOptions {
-    /// How it arranges its entries.
+    /// How the table arranges its entries.
     pub(crate) layout: FastLayout,
-    /// Entries a group of [`FastLayout::Prefixed`]: 8 or 16. The other layouts have their own number.
+    /// Entries per group of [`FastLayout::Prefixed`]: 8 or 16. The other layouts have their own number.
     pub(crate) group_entries: usize,
-    /// Bits a key of the filter. 0: no filter.
+    /// Bits per key of the filter. 0: no filter.
     pub(crate) filter_bits_per_key: u32,
 }
 

@@ -1,4 +1,4 @@
-//! [`LoadedGroup`]: a group with its keys put together, which cursors and scans stand in.
+//! [`LoadedGroup`]: a group with its whole keys in memory, in which cursors and scans have their position.
 
 use super::buffer::GroupBuffer;
 use super::table::FastTable;
@@ -114,7 +114,7 @@ impl LoadedGroup {
         self.key(self.entries.len().saturating_sub(1))
     }
 
-    /// How many entries are before `(key, seq)`.
+    /// Returns the number of entries before `(key, seq)`.
     pub(super) fn before(&self, key: &[u8], seq: SeqNo) -> usize {
         let of = |entry: &Loaded| self.keys.get(entry.key.clone()).unwrap_or_default();
         self.entries.partition_point(|entry| compare((of(entry), entry.seq), (key, seq)).is_lt())

@@ -7,15 +7,15 @@ use xxhash_rust::xxh3::xxh3_64;
 /// See the module. [`super::FastTableWriter::finish`] makes it, and it never changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FastTableMeta {
-    /// The description of the table, as for any kind of table. The checksum is that of the header, which has the
-    /// checksums of all the rest.
+    /// The description of the table, as for any kind of table. Its checksum is that of the header, which has the
+    /// checksums of all other parts.
     pub(crate) table: TableMeta,
-    /// 64 random bits, by which this table is told from an earlier one at the same place.
+    /// 64 random bits that distinguish this table from an earlier one at the same place.
     pub(crate) generation: u64,
 }
 
 impl FastTableMeta {
-    /// The description of a table by its `header`, with these bytes.
+    /// Returns the description of the table with this `header`, whose encoded form is `bytes`.
     pub(super) fn new(header: &Header, bytes: &[u8], key_min: Box<[u8]>, key_max: Box<[u8]>) -> Self {
         let table = TableMeta {
             id: header.identity.table,

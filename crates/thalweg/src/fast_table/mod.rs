@@ -6,7 +6,7 @@
 //! [`crate::Error::Corruption`]; it never panics.
 //!
 //! A point read of the layout of the paper (PMB-4, PMB-5) touches the filter, then the prefix layer by binary search,
-//! then the directory and one group. The other layouts are there to compare with (PMB-6).
+//! then the directory and one group. The other layouts exist for comparison (PMB-6).
 //!
 //! In reading order; a file imports only from files above it:
 //! - `layout`: how entries are arranged, and the options of the writer
@@ -21,11 +21,11 @@
 //! - `prefixes`: the prefix layer
 //! - `spaces`: the meta layer
 //! - `cuts`: where spaces are cut, and how long prefixes are
-//! - `output`: what the bytes of a table are written to
+//! - `output`: the destination of the bytes of a table
 //! - `staged`: the groups of a table that is being written
 //! - `writer`: writes a table
 //! - `table`: an open table
-//! - `loaded`: a group that cursors and scans stand in
+//! - `loaded`: a group in which cursors and scans have their position
 //! - `point`: point reads
 //! - `cursor`: a position in a table
 //! - `scan`: the entries of a range, for merges

@@ -1,12 +1,12 @@
-//! [`TableOutput`]: what the bytes of a fast table are written to, once from the first to the last. The head of the
-//! table is written at the beginning to keep its place, and again when all is known.
+//! [`TableOutput`]: the destination of the bytes of a fast table, which are appended in order. The head of the table is
+//! appended first, to reserve its place, and overwritten when all its fields are known.
 
 /// See the module.
 pub(crate) trait TableOutput {
     /// Appends `bytes`.
     fn append(&mut self, bytes: &[u8]);
 
-    /// Writes the first bytes again. There are at least as many.
+    /// Overwrites the first bytes. At least that many bytes have been appended.
     fn overwrite(&mut self, first: &[u8]);
 }
 

@@ -20,15 +20,15 @@ pub(super) fn pack(out: &mut Vec<u8>, content: &[u8], scratch: &mut Vec<u8>) {
     if scratch.len() < room {
         scratch.resize(room, 0);
     }
-    // With room for the worst case this cannot fail. A group that is stored as it is, is right in any case.
+    // Compression cannot fail, because there is room for the worst case. An uncompressed group would be right, too.
     let packed = lz4_flex::block::compress_into(content, scratch).ok().and_then(|bytes| scratch.get(..bytes));
     let stored = packed.filter(|packed| packed.len() < content.len()).unwrap_or(content);
     out.put_varint(content.len() as u64);
     out.put_bytes(stored);
 }
 
-/// Returns the content of a group, in `unpacked`; what stands there behind it means nothing. Returns `None` if it is
-/// damaged.
+/// Returns the content of a group, in `unpacked`. Bytes behind the content have no meaning. Returns `None` if the group
+/// is damaged.
 pub(super) fn unpack<'a>(group: &'a [u8], unpacked: &'a mut Vec<u8>) -> Option<&'a [u8]> {
     let mut decoder = Decoder::new(group);
     let bytes = decoder.varint_usize()?;

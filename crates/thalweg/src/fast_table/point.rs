@@ -19,8 +19,8 @@ impl FastTable {
 
     /// Returns the version that `point` looks for, if this table has it. The value is copied.
     pub(crate) fn find(&self, point: &PointKey<'_>) -> Result<Option<Version>> {
-        // The filter first: unsorted tables have the keys of a memtable, which go from one end of its partition to the
-        // other. Their smallest and largest keys are elsewhere in memory.
+        // The filter comes before the key range: the keys of an unsorted table, like those of a memtable, span its
+        // whole partition. And the smallest and largest keys are elsewhere in memory.
         if self.filter().is_some_and(|filter| !filter.may_contain(point.hash())) {
             return Ok(None);
         }
@@ -31,7 +31,7 @@ impl FastTable {
         self.with_buffer(|buffer| self.find_in_groups(point, buffer))
     }
 
-    /// Prefetches what [`FastTable::find`] looks at first.
+    /// Prefetches the memory that [`FastTable::find`] reads first.
     #[inline]
     pub(crate) fn approach(&self, point: &PointKey<'_>) {
         if let Some(filter) = self.filter() {
@@ -39,19 +39,19 @@ impl FastTable {
         }
     }
 
-    /// Calls `read` with a buffer, if groups need one, that was used before.
+    /// Calls `read` with a buffer. If groups need a buffer, it is one that this thread has used before.
     #[inline]
     fn with_buffer<T>(&self, read: impl FnOnce(&mut GroupBuffer) -> T) -> T {
         if self.is_read_in_place() { read(&mut GroupBuffer::new()) } else { GroupBuffer::with_kept(read) }
     }
 
-    /// As [`FastTable::find`], of a key that the filter does not exclude.
+    /// As [`FastTable::find`], for a key that the filter does not exclude.
     fn find_in_groups(&self, point: &PointKey<'_>, buffer: &mut GroupBuffer) -> Result<Option<Version>> {
         if let Some(answer) = self.find_by_prefix(point, buffer)? {
             return Ok(answer);
         }
         let Some(group) = self.locate_with(point.key, point.seq, buffer)? else {
-            // Only the first entry of the table may be the one: no entry is before it.
+            // All entries are after `(key, seq)`, so only the first entry of the table may match.
             return self.find_first(0, point, buffer);
         };
         let (content, found) = self.find_in(self.spaces.of_group(group), group, point, buffer)?;
@@ -61,9 +61,9 @@ impl FastTable {
         }
     }
 
-    /// Looks for `point` in the one group that its prefix leads to. Returns `None` where more than a prefix has to be
-    /// looked at. Unlike [`FastTable::locate`] it enters the group whose first key has the prefix at once: mostly the
-    /// key is there, and if it is the first one, no other group is touched.
+    /// Looks for `point` in the one group that its prefix leads to. Returns `None` if the prefix does not decide alone.
+    /// Unlike [`FastTable::locate`], this enters the group whose first key has the prefix at once. Mostly the key is
+    /// there, and if it is the first one, no other group is touched.
     fn find_by_prefix(&self, point: &PointKey<'_>, buffer: &mut GroupBuffer) -> Result<Option<Option<Version>>> {
         if self.header.prefix_bytes == 0 {
             return Ok(None);
@@ -104,7 +104,8 @@ impl FastTable {
         Ok((content, found.ok_or_else(|| self.group_damaged(group))?))
     }
 
-    /// Returns the first entry of a group, which is at or after what `point` looks for, if it is of the same key.
+    /// Returns the first entry of `group`, if its key is that of `point`. The entry is at or after what `point` looks
+    /// for.
     fn find_first(&self, group: usize, point: &PointKey<'_>, buffer: &mut GroupBuffer) -> Result<Option<Version>> {
         let space = self.spaces.of_group(group);
         if group >= self.groups() || !self.may_begin_with(space, group, point.key) {
@@ -114,7 +115,7 @@ impl FastTable {
         Ok(found.filter(|found| found.is_same_key).map(|found| version(&found.item, content)))
     }
 
-    /// Whether the first key of a group of `space` may be `key`, by what lies before the entry layer.
+    /// Whether the first key of a group of `space` may be `key`, judged by the layers before the entry layer.
     fn may_begin_with(&self, space: usize, group: usize, key: &[u8]) -> bool {
         let fence = self.fence(space, group);
         let Some(rest) = key.strip_prefix(fence.common) else { return false };
@@ -134,11 +135,13 @@ impl FastTable {
             0 => groups.clone(),
             _ => match self.ties_in(space, &groups, key) {
                 Some(ties) => ties,
-                // It is behind the first key of the space, and without its common bytes: it is behind all.
+                // `key` is behind the first key of the space and lacks its common bytes, so it is behind all keys of
+                // the space.
                 None => return Ok(groups.end.checked_sub(1)),
             },
         };
-        // Whole first keys decide between groups with the same prefix. The first group of the space is not behind.
+        // Whole first keys decide between groups with the same prefix. The first group of the space does not begin
+        // behind `(key, seq)`.
         let (mut start, mut end) = (ties.start.max(groups.start + 1), ties.end);
         while start < end {
             let middle = start + (end - start) / 2;
@@ -151,8 +154,8 @@ impl FastTable {
         Ok(Some(start - 1))
     }
 
-    /// Returns the space of `(key, seq)`, its groups, and those of them with the prefix of `key`. Returns `None` if
-    /// `key` does not begin as the keys of a space do.
+    /// Returns the space of `(key, seq)`, the groups of this space, and those of the groups that have the prefix of
+    /// `key`. Returns `None` if `key` does not begin with the common bytes of the space.
     #[inline]
     fn ties(&self, key: &[u8], seq: SeqNo) -> Option<(usize, Range<usize>, Range<usize>)> {
         let space = self.spaces.find(self.meta_layer(), key, seq)?;

@@ -1,9 +1,9 @@
-//! The prefix layer of a fast table (PMB-4): for each group, as many bytes of its first key as all groups have, behind
-//! the common bytes of its space. A shorter key is padded with zeros.
+//! The prefix layer of a fast table (PMB-4). For each group, it has the bytes of the first key that follow the common
+//! bytes of the space. All groups have the same number of these bytes. A shorter key is padded with zeros.
 //!
-//! Of two groups with different prefixes the one with the smaller prefix has the smaller first key. Equal prefixes
+//! Of two groups with different prefixes, the one with the smaller prefix has the smaller first key. Equal prefixes
 //! decide nothing: keys may be longer, or may end where another has zeros. So a search finds a *range* of groups with
-//! the prefix of the key; their whole first keys decide then.
+//! the prefix of the key, and then compares whole first keys.
 
 use std::ops::Range;
 

@@ -7,7 +7,7 @@ use crate::format::{EntryKind, SeqNo};
 use crate::table::KeyRange;
 use std::sync::Arc;
 
-/// See the module. Nothing is to be called after an error, or after the end.
+/// See the module. No method may be called after an error or after the end.
 pub(crate) struct FastScan {
     table: Arc<FastTable>,
     range: Arc<KeyRange>,
@@ -29,7 +29,8 @@ impl FastTable {
         }
     }
 
-    /// Returns about `most` of its user keys, ascending; with each the bytes up to it since the one before.
+    /// Returns about `most` user keys of the table in ascending order, each with the number of bytes between the
+    /// previous one and it.
     pub(crate) fn samples(&self, most: usize) -> Result<Vec<(Box<[u8]>, u64)>> {
         let (mut samples, mut before) = (Vec::new(), self.entries_at());
         let mut loaded = LoadedGroup::default();
@@ -44,7 +45,7 @@ impl FastTable {
 }
 
 impl FastScan {
-    /// Moves to the next entry of the chunk. Returns `false` where the chunk ends, and before the first one.
+    /// Moves to the next entry of the chunk. Returns `false` at the end of the chunk, and before the first chunk.
     #[inline]
     pub(crate) fn advance_in_chunk(&mut self) -> Result<bool> {
         if self.at + 1 >= self.loaded.len() {

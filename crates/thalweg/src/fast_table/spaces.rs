@@ -1,10 +1,10 @@
 //! [`Spaces`]: the meta layer of a fast table (PMB-4). A space is a run of groups whose keys all begin with the same
 //! bytes; the *common* bytes are stored once, here.
 //!
-//! The paper takes the numbers of the database's tables out of the keys. This engine does not know what is in its keys,
-//! so the writer cuts spaces where the bytes that neighbours share collapse ([`super::cuts`]).
+//! The paper extracts the numbers of the database's tables from the keys. This engine does not know what is in its
+//! keys, so the writer cuts spaces where the bytes that neighbours share collapse ([`super::cuts`]).
 //!
-//! Invariant of decoded spaces: at least one; the first begins with group 0; the groups that they begin with ascend.
+//! Invariant of decoded spaces: there is at least one; the first begins with group 0; their first groups ascend.
 
 use super::header::Header;
 use crate::format::SeqNo;
@@ -16,7 +16,7 @@ use std::ops::Range;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Space {
     pub(super) first_group: usize,
-    /// How many bytes of `key` all keys of the space begin with.
+    /// The length of the common beginning of all keys of the space, which are the first bytes of `key`.
     pub(super) common_bytes: usize,
     /// The place of its first user key, in the bytes of the meta layer; and the sequence number of its first entry.
     key: Range<usize>,
@@ -27,9 +27,9 @@ pub(super) struct Space {
 #[derive(Debug)]
 pub(super) struct Spaces {
     spaces: Vec<Space>,
-    /// For each space eight bytes of its first key, behind those that all keys of the table begin with.
+    /// For each space, the eight bytes of its first key that follow the common beginning of all keys of the table.
     fences: Vec<u64>,
-    /// How many bytes all keys of the table begin with.
+    /// The length of the common beginning of all keys of the table.
     shared: usize,
     key_max: Range<usize>,
 }
@@ -119,7 +119,7 @@ impl Space {
         meta.get(self.key.clone()).unwrap_or_default()
     }
 
-    /// The bytes that all keys of the space begin with.
+    /// The common beginning of all keys of the space.
     pub(super) fn common<'a>(&self, meta: &'a [u8]) -> &'a [u8] {
         meta.get(self.key.start..self.key.start + self.common_bytes).unwrap_or_default()
     }

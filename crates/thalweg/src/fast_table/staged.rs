@@ -1,14 +1,14 @@
 //! [`Staged`]: the groups of a table that is being written, as far as they can be encoded before the last entry.
 //!
-//! How much of a group's first key its fence holds is known at the end only, when spaces are cut and the length of the
-//! prefixes is chosen. All else of a group is encoded at once.
+//! The number of bytes of a group's first key that its fence holds is known only at the end, when spaces are cut and
+//! the length of the prefixes is chosen. The rest of a group is encoded at once.
 
 use super::cuts::Links;
 use super::group::{Fence, put_group_start, put_item};
 use crate::storage::{BufferPool, IoBuffer};
 use std::sync::Arc;
 
-/// A group whose first key lies whole at the beginning of its keys.
+/// A group. Its keys begin with its whole first key.
 #[derive(Debug)]
 pub(super) struct StagedGroup {
     keys: Place,
@@ -26,7 +26,7 @@ pub(super) struct StagedGroup {
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Staged {
-    /// Of each group the first key, and then its other entries without their values.
+    /// For each group, its first key and then its other entries without their values.
     keys: Pieces,
     values: Pieces,
     /// An entry without its value.
@@ -34,8 +34,8 @@ pub(super) struct Staged {
     pub(super) groups: Vec<StagedGroup>,
 }
 
-/// Bytes that only grow, in buffers of a pool: they are not copied to grow, and are given back one after the other. The
-/// bytes of a group are in one piece.
+/// A growing sequence of bytes in buffers of a pool. Growing does not copy earlier groups, and buffers are given back
+/// one by one. The bytes of a group are in one piece.
 #[derive(Debug)]
 struct Pieces {
     pool: Arc<BufferPool>,
@@ -99,7 +99,7 @@ impl Pieces {
 
     /// Begins a group.
     fn begin(&mut self) -> Place {
-        // What follows a long group has its own piece.
+        // The group after a long group begins a new piece.
         if let None | Some(Piece::Long(_) | Piece::Gone) = self.pieces.last() {
             self.pieces.push(Piece::Pooled(self.pool.take()));
         }
@@ -124,7 +124,7 @@ impl Pieces {
         };
         assert!(piece.append(begun) && piece.append(bytes), "a new piece has room");
         if group.at == 0 {
-            // The group had it alone.
+            // The piece has no other group.
             *before = piece;
         } else {
             before.truncate(group.at);
@@ -161,7 +161,7 @@ pub(super) struct NewEntry<'a> {
 }
 
 impl Staged {
-    /// Takes its memory from `pool`.
+    /// Returns an empty `Staged` that takes its memory from `pool`.
     pub(super) fn new(pool: &Arc<BufferPool>) -> Self {
         Staged { keys: Pieces::new(pool), values: Pieces::new(pool), item: Vec::new(), groups: Vec::new() }
     }
@@ -225,7 +225,7 @@ impl Staged {
         out.extend_from_slice(self.values.of(it.values, next.map(|next| next.values)));
     }
 
-    /// Frees what only groups before this one need. It is called for each group in order.
+    /// Frees the memory that only groups before this one need. It is called for each group in order.
     pub(super) fn forget_before(&mut self, group: usize) {
         if let Some(it) = self.groups.get(group) {
             self.keys.forget_before(it.keys);

@@ -1,8 +1,8 @@
 //! [`FastTable`]: an open fast table.
 //!
 //! The header and all that lies before the entry layer are verified when the table is opened. A group in place is
-//! verified when it is first touched, and then remembered in a bit: on memory a byte that was right once stays right. A
-//! group of a paged table is verified at each read, in the copy that is read. Locks: none.
+//! verified when it is first touched, and a bit records the success: in memory, a byte that was right once stays right.
+//! A group of a paged table is verified at each read, in the copy that is read. Locks: none.
 
 use super::buffer::GroupBuffer;
 use super::distinct::Distinct;
@@ -28,7 +28,7 @@ pub(crate) struct FastTable {
     pub(super) header: Header,
     sections: Sections,
     pub(super) spaces: Spaces,
-    /// A bit for each group: its checksum was right. None of a paged table.
+    /// A bit for each group, set once its checksum was found right. Empty for a paged table.
     verified: Box<[AtomicU64]>,
     verify: bool,
 }
@@ -39,8 +39,8 @@ impl FastTable {
         Self::open_with(extent, Known::Identity(Identity { table: id, generation }), true)
     }
 
-    /// Opens the table in `extent`, whose owner knows what [`super::FastTableWriter::finish`] said of it. Its
-    /// generation is that of the header.
+    /// Opens the table in `extent`, whose owner has the description that [`super::FastTableWriter::finish`] returned.
+    /// The generation is taken from the header.
     pub(crate) fn open_known(extent: Extent, meta: &TableMeta) -> Result<Arc<FastTable>> {
         Self::open_with(extent, Known::Meta(meta), true)
     }
@@ -52,7 +52,7 @@ impl FastTable {
         let Some(sections) = header.sections() else {
             return Err(extent.damaged(12, "sections within the table", "sections beyond its end"));
         };
-        // The header says that the table has more bytes, and the extent has as many as the table.
+        // The table is longer than its head, and the extent is at least as long as the table.
         extent.load_head(sections.entries.start)?;
         let bytes = extent.head();
         let header_bytes = bytes.get(..HEADER_BYTES).unwrap_or_default();
@@ -130,7 +130,7 @@ impl FastTable {
         layer.get(groups.start * bytes..groups.end * bytes).unwrap_or_default()
     }
 
-    /// The keys whose first bytes the first key of a group of `space` may leave out.
+    /// Returns the fence of a group of `space`.
     #[inline]
     pub(super) fn fence(&self, space: usize, group: usize) -> Fence<'_> {
         let common = self.spaces.get(space).map_or(&[][..], |space| space.common(self.meta_layer()));
@@ -159,7 +159,7 @@ impl FastTable {
         Items::new(content, self.entries_of(group)).ok_or_else(|| self.group_damaged(group))
     }
 
-    /// The error for a group whose checksum is right and whose entries are not.
+    /// Returns the error for a group whose checksum is right but whose entries are not.
     #[cold]
     pub(super) fn group_damaged(&self, group: usize) -> Error {
         let at = self.place(group).map_or(0, |(place, _)| place.start);
@@ -190,7 +190,8 @@ impl FastTable {
         Ok((place, u32::from_le_bytes([*a, *b, *c, *d])))
     }
 
-    /// Returns the bytes of a group, verified now or before; of a paged table a copy in `copied`, verified now.
+    /// Returns the bytes of a group, verified by this call or an earlier one. For a paged table, returns a copy in
+    /// `copied`, verified by this call.
     #[inline]
     fn stored<'a>(&'a self, group: usize, copied: &'a mut Vec<u8>) -> Result<&'a [u8]> {
         let bit = 1 << (group % 64);

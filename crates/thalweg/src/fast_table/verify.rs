@@ -1,6 +1,6 @@
-//! Verification of a whole file of a fast table against the manifest, for recovery. As that of a table
-//! ([`crate::table::verify_file`]), but the checksum that the manifest has covers the header only. So the table is
-//! opened, in memory, and every checksum in it verified.
+//! Verification of a whole file of a fast table against the manifest, for recovery. Unlike the checksum of a table
+//! ([`crate::table::verify_file`]), the checksum in the manifest covers only the header of a fast table. So the table
+//! is opened in memory, and every checksum in it is verified.
 
 use super::extent::Extent;
 use super::table::FastTable;
@@ -11,7 +11,7 @@ use crate::table::{FileCheck, TableMeta, verify_bytes, verify_bytes_durably};
 use std::path::Path;
 use std::sync::Arc;
 
-/// The check of a fast table. It needs memory for the table.
+/// The check of a fast table. It holds the whole table in memory.
 struct FastCheck<'a> {
     bytes: Vec<u8>,
     path: &'a Path,
@@ -54,7 +54,7 @@ pub(crate) fn check_fast_file(environment: &Environment, path: &Path, meta: &Tab
     FastTable::open_known(Extent::new(Arc::new(bytes), Arc::from(path), 0), meta)?.verify_all()
 }
 
-/// As [`verify_fast_file`], and makes sure that the medium has what was verified, as [`crate::table::verify_durably`]
+/// As [`verify_fast_file`]. Also makes sure that the medium has the verified bytes, as [`crate::table::verify_durably`]
 /// does.
 pub(crate) fn verify_fast_durably(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<bool> {
     verify_bytes_durably(environment, path, meta.bytes, || FastCheck { bytes: Vec::new(), path, meta })

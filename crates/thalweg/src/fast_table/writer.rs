@@ -22,14 +22,14 @@ use std::sync::Arc;
 /// A group begins at a multiple of this many bytes.
 const GROUP_ALIGNMENT: usize = 8;
 const LINE_BYTES: usize = 64;
-/// Buffers of a writer that has no pool.
+/// The size of the buffers of a writer that is given no pool.
 const BUFFER_BYTES: usize = 64 << 10;
 /// The most bytes of a group besides its staged keys and values: six numbers of at most 10 bytes (the length of its
 /// keys, the three of its first entry, and two if it is compressed), a trailer, and zeros up to the next group.
 const GROUP_OVERHEAD_MAX: usize = 6 * 10 + 8 + (GROUP_ALIGNMENT - 1);
 
-/// Writes one fast table. It needs memory for the table once more, until [`FastTableWriter::finish`] returns, which
-/// frees that as it goes.
+/// Writes one fast table. Besides the output, it holds all of the table in memory; [`FastTableWriter::finish`] frees
+/// that memory as it goes.
 pub(crate) struct FastTableWriter {
     options: FastTableOptions,
     staged: Staged,
@@ -39,7 +39,7 @@ pub(crate) struct FastTableWriter {
     /// The key of the last entry.
     key_max: Vec<u8>,
     last_seq: SeqNo,
-    /// Counts so far. What is known at the end only is 0.
+    /// The counts so far. Fields that are known only at the end are 0.
     header: Header,
 }
 
@@ -50,12 +50,12 @@ struct Space {
 }
 
 impl FastTableWriter {
-    /// A writer of the table `id`. `generation`: 64 random bits, drawn for this table.
+    /// Returns a writer of the table `id`. `generation`: 64 random bits, drawn for this table.
     pub(crate) fn new(id: TableId, generation: u64, options: FastTableOptions) -> Self {
         Self::with_buffers(id, generation, options, &BufferPool::new(BUFFER_BYTES))
     }
 
-    /// The same; memory comes from a pool that others use, too.
+    /// As [`FastTableWriter::new`], with memory from a pool that others use, too.
     pub(crate) fn with_buffers(
         id: TableId,
         generation: u64,
@@ -114,7 +114,7 @@ impl FastTableWriter {
         self.staged.add(&entry, group_entries, self.options.layout.shares_keys());
     }
 
-    /// The bytes of the table so far, about: at most a few percent less than it will have.
+    /// Returns about how many bytes the table has so far, at most a few percent fewer than it will have.
     pub(crate) fn bytes(&self) -> u64 {
         let a_group = 8 + PLACE_BYTES + GROUP_ALIGNMENT;
         let filter = self.hashes.len() * self.options.filter_bits_per_key as usize / 8;
@@ -122,8 +122,8 @@ impl FastTableWriter {
         (head + self.staged.bytes() + self.staged.groups.len() * a_group + filter) as u64
     }
 
-    /// Writes the table, and returns what is to be remembered of it. Requires an entry. `output` is called once. It
-    /// returns an empty output with room for the number of bytes that it is given; the table is no longer than that.
+    /// Writes the table, and returns it with its description. Requires an entry. `output` is called once, with a number
+    /// of bytes that the table does not exceed. It returns an empty output with room for that many bytes.
     pub(crate) fn finish<O: TableOutput>(mut self, output: impl FnOnce(usize) -> O) -> (O, FastTableMeta) {
         assert!(!self.is_empty(), "a table has at least one entry");
         let links: Vec<Links> = self.staged.groups.iter().map(|group| group.links).collect();
@@ -189,14 +189,14 @@ impl FastTableWriter {
         if self.options.filter_bits_per_key > 0 {
             let start = out.len();
             Filter::build(&self.hashes, self.options.filter_bits_per_key).encode(out);
-            // The number of probes stands behind the lines; here it is in the header.
+            // An encoded filter ends with the number of probes. A fast table has this number in its header instead.
             self.header.probes = out.pop().unwrap_or(0);
             self.header.filter_lines = ((out.len() - start) / LINE_BYTES) as u32;
         }
         out.extend_from_slice(self.distinct.registers());
     }
 
-    /// Appends the entry layer to `out`, and writes the directory in `head`. What was staged is freed meanwhile.
+    /// Appends the entry layer to `out`, and writes the directory in `head`. Meanwhile the staged groups are freed.
     fn put_entries(&mut self, out: &mut impl TableOutput, head: &mut [u8], spaces: &[Space], prefix_bytes: usize) {
         let (mut places, mut scratch) = (Vec::with_capacity(self.staged.groups.len() * PLACE_BYTES), Vec::new());
         let (mut group_bytes, mut content, mut prefix) = (Vec::new(), Vec::new(), Vec::new());

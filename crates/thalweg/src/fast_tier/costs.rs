@@ -2,7 +2,7 @@
 
 use crate::sync::Mutex;
 
-/// Seconds an operation or an entry.
+/// Seconds per operation or per entry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Costs {
     /// `I_get`, the paper's `I_b` for point reads: to look into one more table, filters included (PMB-A9).
@@ -24,7 +24,7 @@ impl Default for Costs {
 
 /// The weight of one more job in the average.
 const JOB_WEIGHT: f64 = 0.2;
-/// A job with fewer entries measures its own start and end.
+/// The fewest entries of a job that is measured: a smaller one would measure its own start and end.
 const ENTRIES_MIN: u64 = 1000;
 /// One measurement moves a cost by this factor at most: a job may have been suspended.
 const STEP_MAX: f64 = 4.0;
@@ -36,7 +36,7 @@ pub(crate) struct Calibration {
 }
 
 impl Calibration {
-    /// `costs` until jobs are measured.
+    /// Creates a calibration that returns `costs` until jobs are measured.
     pub(crate) fn new(costs: Costs) -> Calibration {
         Calibration { costs: Mutex::new(costs) }
     }
@@ -50,13 +50,13 @@ impl Calibration {
         *self.costs.lock() = costs;
     }
 
-    /// An internal compaction read `entries` and kept a core busy for `seconds`.
+    /// Notes that an internal compaction read `entries` and kept a core busy for `seconds`.
     pub(crate) fn measured_internal(&self, entries: u64, seconds: f64) {
         self.measured(entries, seconds, |costs| &mut costs.internal_seconds);
     }
 
-    /// An eviction wrote `entries` of the tier; with the compactions that it caused it took `seconds` of core or disk,
-    /// whichever is longer.
+    /// Notes that an eviction wrote `entries` of the tier. With the compactions that it caused it took `seconds` of
+    /// core or disk, whichever is longer.
     pub(crate) fn measured_major(&self, entries: u64, seconds: f64) {
         self.measured(entries, seconds, |costs| &mut costs.major_seconds);
     }

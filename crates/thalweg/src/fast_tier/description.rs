@@ -1,4 +1,4 @@
-//! [`Tier`] and [`Partition`]: what the cost models are told.
+//! [`Tier`] and [`Partition`]: the input of the cost models.
 
 use super::rates::Rates;
 
@@ -32,9 +32,9 @@ pub(crate) struct Estimate {
 pub(crate) enum Activity {
     #[default]
     Idle,
-    /// They are merged within the tier. The partition may be evicted afterwards.
+    /// The tables are merged within the tier. The partition may be evicted afterwards.
     Compacting,
-    /// They leave the tier: their bytes count as gone when more room is looked for.
+    /// The tables leave the tier: their bytes count as gone when the tier needs more room.
     Evicting,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Counted {
 }
 
 impl Counted {
-    /// `n̂_i^r`. The first second counts as a whole one.
+    /// Returns `n̂_i^r`. The first second counts as a whole one.
     pub(super) fn reads_a_second(&self) -> f64 {
         self.reads as f64 / self.seconds.max(1.0)
     }
@@ -77,9 +77,9 @@ pub(crate) struct Partition {
     /// Whether a snapshot older than the newest fast table is held: a merge would keep old versions for it.
     pub(crate) keeps_versions: bool,
     /// Bytes below the tier that an eviction makes compactions rewrite: the overlapping lower level, divided by the
-    /// evictions that one such compaction takes.
+    /// number of evictions that one such compaction takes.
     pub(crate) lower_bytes: u64,
-    /// Where the log begins that the partition's fast tables pin; `None` if they pin none.
+    /// The start of the log that the partition's fast tables pin; `None` if they pin none.
     pub(crate) log_from: Option<u64>,
     pub(crate) activity: Activity,
 }
@@ -94,17 +94,17 @@ impl Partition {
         self.unsorted.entries.saturating_add(self.sorted.entries)
     }
 
-    /// The entries of a merge of the unsorted tables with what they overlap.
+    /// Returns the entries of a merge of the unsorted tables with the sorted tables that they overlap.
     pub(super) fn merged_entries(&self) -> u64 {
         self.unsorted.entries.saturating_add(self.overlapped.entries)
     }
 
-    /// How many of them the merge removes at least: what lies beyond three times the standard error.
+    /// Returns how many of these entries the merge removes at least: the estimate less three times the standard error.
     pub(super) fn removed_min(&self) -> f64 {
         (self.merged_entries() as f64 - self.distinct.value - 3.0 * self.distinct.sigma).max(0.0)
     }
 
-    /// Its bytes, unless they are on their way out.
+    /// Returns the bytes of the partition; 0 while it is evicted.
     pub(super) fn staying_bytes(&self) -> u64 {
         if self.activity == Activity::Evicting { 0 } else { self.bytes() }
     }

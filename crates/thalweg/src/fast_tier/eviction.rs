@@ -11,7 +11,7 @@ use super::rank;
 pub(crate) enum EvictionCause {
     /// The tier is full.
     Room,
-    /// Its tables pin the log from before `log_bytes_max` (PMB-A13).
+    /// Its tables pin more of the log than `log_bytes_max` (PMB-A13).
     Log,
 }
 
@@ -23,8 +23,8 @@ pub(crate) struct Eviction {
     pub(crate) cause: EvictionCause,
 }
 
-/// The evictions that the tier needs now, in order: for the log, the oldest first; then for room, the least worth
-/// first.
+/// Returns the evictions that the tier needs now, in order: for the log, the oldest first; then for room, the least
+/// worth first.
 pub(super) fn evictions(options: &Options, costs: &Costs, tier: &Tier, partitions: &[Partition]) -> Vec<Eviction> {
     let rule = options.mode.eviction();
     if rule == EvictionRule::Never {
@@ -55,7 +55,8 @@ pub(super) fn evictions(options: &Options, costs: &Costs, tier: &Tier, partition
     evictions
 }
 
-/// The partitions that pin the log from too far back, the oldest first. Without any one of them the log stays too long.
+/// Returns the partitions that pin the log from too far back, the oldest first. The log stays too long if any one of
+/// them stays.
 fn for_log(options: &Options, tier: &Tier, partitions: &[Partition]) -> Vec<usize> {
     let Some(log_bytes_max) = options.log_bytes_max else { return Vec::new() };
     let oldest_allowed = tier.log_end.saturating_sub(log_bytes_max);
@@ -74,7 +75,7 @@ fn keep_part(options: &Options, partitions: &[Partition]) -> f64 {
     if mostly_reads { options.keep_part_mostly_reads } else { options.keep_part }
 }
 
-/// The candidates, those that are least worth keeping first; equal ones as they were described.
+/// Sorts the candidates, those that are least worth keeping first; equal ones stay in the order of the descriptions.
 fn by_worth(options: &Options, costs: &Costs, partitions: &[Partition], candidates: Vec<usize>) -> Vec<usize> {
     let horizon = rank::horizon_seconds(partitions);
     let worth = |index: usize| rank::worth(options, costs, horizon, &partitions[index]).sum();
@@ -83,8 +84,8 @@ fn by_worth(options: &Options, costs: &Costs, partitions: &[Partition], candidat
     ranked.into_iter().map(|(_, index)| index).collect()
 }
 
-/// Of `ranked`, as many from the start as bring the tier down from `staying` to `target` bytes, but none of them that
-/// may stay because one after it is large.
+/// Returns as many partitions from the start of `ranked` as bring the tier down from `staying` to `target` bytes.
+/// Leaves out a partition that may stay because a later one is large.
 fn needed(partitions: &[Partition], ranked: Vec<usize>, staying: u64, target: u64) -> Vec<usize> {
     let mut left = staying;
     let mut chosen = Vec::new();

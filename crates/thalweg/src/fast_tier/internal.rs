@@ -32,7 +32,7 @@ pub(crate) enum CompactionCause {
 /// The tables of a partition that a merge takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
-    /// The newest unsorted tables, those that no such merge has made. They become one, unsorted.
+    /// The newest unsorted tables, those that no such merge has made. They become one unsorted table.
     Newest,
     /// All unsorted tables, and the sorted ones that overlap them (PMB-A5).
     Overlapped,
@@ -47,7 +47,7 @@ pub(crate) struct Compaction {
     pub(crate) takes: Takes,
 }
 
-/// Step 2, as far as it is taken.
+/// The result of step 2, or why it was not computed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum WriteStep {
     /// There is no unsorted table, or the partition is smaller than `τ_w`.
@@ -58,24 +58,24 @@ pub(crate) enum WriteStep {
     Weighed(Sides),
 }
 
-/// Unsorted tables may be this many times as many while a merge with sorted ones would copy too much. Then they are
-/// merged among each other: that copies each byte once, and leaves few tables for reads.
+/// While a merge with sorted tables would copy too much, there may be this many times as many unsorted tables. Then
+/// they are merged among each other: that copies each byte once, and leaves few tables for reads.
 const PATIENCE: u32 = 4;
 
 /// The result of steps 1 and 2 for a partition.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Judgement {
-    /// In cores.
+    /// Both sides of step 1, in cores.
     pub(super) reads: Sides,
     pub(super) writes: WriteStep,
     /// Bytes that a merge writes for each byte of the unsorted tables.
     pub(super) copies: f64,
-    /// Whether only these copies stand against a merge (PMB-A12).
+    /// Whether these copies are the only reason against a merge (PMB-A12).
     pub(super) copies_too_many: bool,
     pub(super) compaction: Option<Compaction>,
 }
 
-/// Steps 1 and 2 for a partition.
+/// Judges steps 1 and 2 for a partition.
 pub(super) fn judge(options: &Options, costs: &Costs, tier: &Tier, partition: &Partition) -> Judgement {
     let rewritten = rewritten(options, partition);
     let reads = read_sides(options, costs, partition);
@@ -143,7 +143,7 @@ fn write_step(options: &Options, costs: &Costs, tier: &Tier, partition: &Partiti
         return WriteStep::KeepsVersions;
     }
     let (removed, merged) = match options.forms {
-        // The paper's estimate of what survives is inverted; the sorted entries are merged too (PMB-A2).
+        // The paper's estimate of the surviving entries is inverted; the sorted entries are merged, too (PMB-A2).
         FastTierForms::Sound => (partition.removed_min(), partition.merged_entries() as f64),
         FastTierForms::Paper => (partition.counted.updates as f64, partition.counted.writes as f64),
     };

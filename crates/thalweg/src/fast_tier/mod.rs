@@ -1,14 +1,15 @@
 //! The cost models of the fast tier: when fast tables are merged within the tier, and which partitions leave it.
 //!
-//! PM-Blade's Algorithm 1 (PMB-8 to PMB-12), with the readings of `docs/fast-tier.md`. The room computes: it does no
-//! I/O, starts no thread and reads no clock. A caller describes its partitions and gets decisions, each with the
-//! numbers behind it. Costs are in seconds, rates per second, sizes in bytes.
+//! PM-Blade's Algorithm 1 (PMB-8 to PMB-12), with the readings of `docs/fast-tier.md`. The module only computes: it
+//! does no I/O, starts no thread and reads no clock. A caller describes its partitions and gets decisions, each with
+//! the numbers behind it. Costs are in seconds, rates per second, sizes in bytes.
 //!
 //! Invariants:
 //!
 //! - **Pure**: equal descriptions, costs and options give equal decisions, in any mode.
-//! - **No more than needed**: without any one of the partitions that [`Model::evictions`] names for room, the tier
-//!   would be larger than the target; without any one that it names for the log, the log would be longer than allowed.
+//! - **No more than needed**, if the mode evicts by rank: without any one of the partitions that [`Model::evictions`]
+//!   names for room, the tier would be larger than the target; without any one that it names for the log, the log would
+//!   be longer than allowed.
 //! - **One decision a partition**: a partition that is evicted is not merged within the tier as well.
 //!
 //! Locks: [`Statistics`] and [`Calibration`] have a lock each, held for a few additions.

@@ -54,8 +54,8 @@ impl FastTierMode {
         matches!(self, FastTierMode::Pi | FastTierMode::Pic | FastTierMode::Full)
     }
 
-    /// Step 3 of Algorithm 1. The paper has eviction by partition as a part of the cost models, so P and PMBlade-PM are
-    /// without it.
+    /// Returns the rule of step 3 of Algorithm 1. In the paper eviction by partition is a part of the cost models, so P
+    /// and PMBlade-PM are without it.
     pub(crate) fn eviction(self) -> EvictionRule {
         match self {
             FastTierMode::Ssd => EvictionRule::Never,
@@ -87,7 +87,7 @@ pub enum FastTierForms {
     #[default]
     Sound,
     /// The paper's: counters that a compaction zeroes, one cost for all reads, merges with all sorted tables, no bound
-    /// on copies. The counted updates are what a merge removes, as the paper's text says; its formula has the opposite.
+    /// on copies. A merge removes the counted updates, as the paper's text says; its formula says the opposite.
     Paper,
 }
 
@@ -104,9 +104,9 @@ impl FastTierForms {
 /// In which order step 3 evicts partitions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Rank {
-    /// Seconds that a byte saves while it stays, and seconds that its eviction costs.
+    /// By the seconds that a byte saves while it stays, and the seconds that its eviction costs.
     #[default]
     Sound,
-    /// Reads a byte: `n_i^r / s_i`. Where nothing is read, the order is that of the descriptions (PMB-A10).
+    /// By reads per byte: `n_i^r / s_i`. If nothing is read, the order is that of the descriptions (PMB-A10).
     Paper,
 }

@@ -19,20 +19,21 @@ impl Model {
         Model { options }
     }
 
-    /// Steps 1 and 2 for one partition. To be asked when a flush has given the partition a table, after every 64 Ki
-    /// reads of it (PMB-A11), and again when its merge has ended: step 2 sees what step 1 has left (PMB-A4). `None`
-    /// while the partition is busy.
+    /// Judges steps 1 and 2 for one partition. Called when a flush has given the partition a table, after every 64 Ki
+    /// reads of it (PMB-A11), and again when its merge has ended: step 2 sees the result of step 1 (PMB-A4). Returns
+    /// `None` while the partition is busy.
     pub(crate) fn compaction(&self, costs: &Costs, tier: &Tier, partition: &Partition) -> Option<Compaction> {
         internal::judge(&self.options, costs, tier, partition).compaction
     }
 
-    /// Step 3, for all partitions of the tier: to be asked when a flush has made the tier larger. The caller describes
-    /// each partition that is named as [`super::Activity::Evicting`] from now on, and evicts them in this order.
+    /// Judges step 3 for all partitions of the tier. Called when a flush has made the tier larger. From then on the
+    /// caller describes each returned partition as [`super::Activity::Evicting`], and evicts them in this order.
     pub(crate) fn evictions(&self, costs: &Costs, tier: &Tier, partitions: &[Partition]) -> Vec<Eviction> {
         eviction::evictions(&self.options, costs, tier, partitions)
     }
 
-    /// All three steps for all partitions, with the numbers behind them; a report for each partition, in their order.
+    /// Judges all three steps for all partitions. Returns a report for each partition, in their order, with the
+    /// numbers.
     pub(crate) fn reports(&self, costs: &Costs, tier: &Tier, partitions: &[Partition]) -> Vec<Report> {
         let horizon = rank::horizon_seconds(partitions);
         let report = |partition: &Partition| {

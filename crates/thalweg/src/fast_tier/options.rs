@@ -2,7 +2,7 @@
 
 use super::mode::{FastTierForms, FastTierMode, Rank};
 
-/// See the module. Parts are of the tier's capacity, 0 to 1.
+/// See the module. Parts are between 0 and 1, and of the tier's capacity unless their comments say otherwise.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) mode: FastTierMode,
@@ -19,8 +19,8 @@ pub(crate) struct Options {
     pub(crate) write_threshold_divisor: u64,
     /// `κ`: the cores that reads must waste before step 1 merges for them.
     pub(crate) read_cores_min: f64,
-    /// This many unsorted tables are merged whatever steps 1 and 2 say; four times as many, among each other, where a
-    /// merge with sorted ones would copy too much. `None` never forces a merge.
+    /// This many unsorted tables are merged whatever steps 1 and 2 say. If a merge with sorted ones would copy too
+    /// much, four times as many are merged among each other instead. `None` never forces a merge.
     pub(crate) unsorted_tables_max: Option<u32>,
     /// Steps 1 and 2 merge when the unsorted tables have at least this part of the sorted bytes that are rewritten.
     pub(crate) unsorted_part_min: f64,
@@ -48,7 +48,7 @@ impl Default for Options {
 }
 
 impl Options {
-    /// `τ_w`: below these bytes a partition is not merged to save writes.
+    /// Returns `τ_w`: a partition with fewer bytes is not merged to save writes.
     pub(crate) fn write_threshold_bytes(&self, capacity_bytes: u64, partitions: usize) -> u64 {
         capacity_bytes / self.write_threshold_divisor.saturating_mul(partitions as u64).max(1)
     }

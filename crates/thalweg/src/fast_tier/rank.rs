@@ -5,7 +5,7 @@ use super::description::Partition;
 use super::mode::{FastTierForms, Rank};
 use super::options::Options;
 
-/// The horizon of an idle tier, in seconds: what it has stays for long.
+/// The horizon of an idle tier, in seconds: its tables stay for long.
 const HORIZON_SECONDS_MAX: f64 = 3600.0;
 const HORIZON_SECONDS_MIN: f64 = 1.0;
 
@@ -48,7 +48,7 @@ pub(super) fn worth(options: &Options, costs: &Costs, horizon_seconds: f64, part
         Rank::Sound => {
             let reads = rates.gets * costs.get_seconds + rates.seeks * costs.seek_seconds;
             let saved = reads + rates.updates * costs.major_seconds;
-            // What lies below has entries of the same size.
+            // The entries below are taken to be of the same size.
             let rewritten = entries * (1.0 + partition.lower_bytes as f64 / bytes);
             let (warmth, eviction) = (saved * horizon_seconds / bytes, rewritten * costs.major_seconds / bytes);
             Worth { rank: options.rank, warmth, eviction }

@@ -9,7 +9,7 @@ pub(crate) struct Rates {
     pub(crate) seeks: f64,
     /// Entries flushed into the tier.
     pub(crate) writes: f64,
-    /// Those of them whose key the tier had.
+    /// Flushed entries whose key the tier already had.
     pub(crate) updates: f64,
     /// Bytes flushed into the tier.
     pub(crate) written_bytes: f64,
@@ -26,7 +26,7 @@ impl Rates {
         [self.gets, self.seeks, self.writes, self.updates, self.written_bytes]
     }
 
-    /// The sum of two partitions.
+    /// Returns the sum of the rates of two partitions.
     pub(crate) fn plus(self, other: Rates) -> Rates {
         let other = other.to_array();
         let mut sum = self.to_array();
@@ -34,7 +34,7 @@ impl Rates {
         Rates::from_array(sum)
     }
 
-    /// A part of a partition.
+    /// Returns the rates of a part of a partition.
     pub(crate) fn times(self, factor: f64) -> Rates {
         Rates::from_array(self.to_array().map(|rate| rate * factor))
     }
@@ -63,7 +63,7 @@ impl Averages {
         Averages { observed_ns: now_ns, weight, sums: rates, totals: Rates::default() }
     }
 
-    /// The rates at `now_ns`, at which the counters were `totals`.
+    /// Returns the rates at `now_ns`, when the counters were `totals`.
     pub(super) fn observe(&mut self, now_ns: u64, totals: Rates) -> Rates {
         let seconds = now_ns.saturating_sub(self.observed_ns) as f64 / 1e9;
         if seconds > 0.0 {

@@ -1,4 +1,4 @@
-//! [`Report`]: what the models saw of a partition and decided, for people who ask why.
+//! [`Report`]: the input and the decision of the models for a partition, for people who ask why.
 
 use super::description::{Activity, Estimate, Partition, Run};
 use super::eviction::EvictionCause;
@@ -32,7 +32,7 @@ pub(crate) struct Report {
     pub(crate) write_step: WriteStep,
     /// Bytes that a merge would write for each byte of the unsorted tables.
     pub(crate) copies: f64,
-    /// Whether only these copies stand against a merge.
+    /// Whether these copies are the only reason against a merge.
     pub(crate) copies_too_many: bool,
     /// For Eq. 3.
     pub(crate) worth: Worth,

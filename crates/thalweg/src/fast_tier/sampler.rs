@@ -1,11 +1,11 @@
-//! [`ReadSampler`]: the reads of a partition that reach its fast tables, or its level 0, one in 16 counted.
+//! [`ReadSampler`]: counts one in 16 of the reads of a partition that reach its fast tables, or its level 0.
 
 use crate::metrics::{Counter, READ_STRIPES, read_stripe};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// One read of this many is counted, as this many.
+/// One read in this many is counted, as this many reads.
 const SAMPLE: u32 = 16;
-/// A stripe passes this many reads on at once to the number that all stripes share.
+/// A stripe adds its reads to the counter of all stripes in portions of this many.
 const STRIPE_READS: u64 = 4 << 10;
 /// The models decide again after this many reads, because a phase of reads has no flush (PMB-A11).
 const READS_A_DECISION: u64 = 64 << 10;
@@ -18,7 +18,7 @@ struct Stripe {
     seeks: Sampled,
 }
 
-/// A number of reads. The ticks are no atomic increments, so a thread that shares the stripe may lose some.
+/// A number of reads. The ticks are not incremented atomically, so a thread that shares the stripe may lose some.
 #[derive(Debug, Default)]
 struct Sampled {
     ticks: AtomicU32,
@@ -26,7 +26,7 @@ struct Sampled {
 }
 
 impl Sampled {
-    /// How many reads the stripe has counted with this one, if it is one in [`SAMPLE`].
+    /// Counts a read. If it is the one in [`SAMPLE`], returns how many reads the stripe has counted with it.
     #[inline]
     fn tick(&self) -> Option<u64> {
         let ticks = self.ticks.load(Ordering::Relaxed).wrapping_add(1);
@@ -44,7 +44,7 @@ pub(crate) struct ReadSampler {
     stripes: [Stripe; READ_STRIPES],
     /// A seek counts as `seek_weight` point reads towards the next decision.
     seek_weight: u64,
-    /// Reads that stripes have passed on, by their weight.
+    /// The reads that stripes have passed on, by their weight.
     passed_on: Counter,
     decisions_due: AtomicU64,
 }
@@ -62,7 +62,7 @@ impl ReadSampler {
         ReadSampler { stripes, seek_weight, passed_on, decisions_due: AtomicU64::new(0) }
     }
 
-    /// Counts a point read. `true`: it is time to decide again.
+    /// Counts a point read. Returns `true` if it is time to decide again.
     #[inline]
     pub(crate) fn count_get(&self) -> bool {
         let counted = self.stripes[read_stripe()].gets.tick();
@@ -76,7 +76,8 @@ impl ReadSampler {
         counted.is_some_and(|counted| self.pass_on(counted, self.seek_weight))
     }
 
-    /// Whether the reads of all stripes have crossed a multiple of [`READS_A_DECISION`] with those passed on now.
+    /// Passes the reads on if a portion is full. Returns whether all reads passed on have crossed a multiple of
+    /// [`READS_A_DECISION`].
     #[cold]
     fn pass_on(&self, counted: u64, weight: u64) -> bool {
         if !counted.is_multiple_of(STRIPE_READS) {

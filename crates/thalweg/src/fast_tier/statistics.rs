@@ -1,4 +1,4 @@
-//! [`Statistics`] of a partition: what its reads and flushes feed, and what the models read.
+//! [`Statistics`] of a partition: its reads and flushes update them, and the models read them.
 
 use super::description::Counted;
 use super::rates::{Averages, Rates};
@@ -10,12 +10,12 @@ use crate::sync::Mutex;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Flushed {
     pub(crate) entries: u64,
-    /// Those whose key the partition's fast tables had: entries, less the growth of the distinct keys.
+    /// Entries whose key the partition's fast tables already had: all entries, less the growth of the distinct keys.
     pub(crate) updates: u64,
     pub(crate) bytes: u64,
 }
 
-/// See the module. Threads feed it side by side; totals only grow.
+/// See the module. Threads update it side by side; totals only grow.
 #[derive(Debug)]
 pub(crate) struct Statistics {
     reads: ReadSampler,
@@ -52,7 +52,7 @@ impl Statistics {
         }
     }
 
-    /// Counts a point read that looks into fast tables. `true`: ask the models, for there were another 64 Ki reads.
+    /// Counts a point read that looks into fast tables. Returns `true` after another 64 Ki reads: then ask the models.
     #[inline]
     pub(crate) fn count_get(&self) -> bool {
         self.reads.count_get()
@@ -95,8 +95,8 @@ impl Statistics {
         }
     }
 
-    /// An internal compaction or an eviction of the partition has ended: the paper's counters are zeroed. The rates go
-    /// on (PMB-A3).
+    /// Zeroes the paper's counters, after an internal compaction or an eviction of the partition. The rates go on
+    /// (PMB-A3).
     pub(crate) fn compacted(&self, now_ns: u64) {
         let mut state = self.state.lock();
         (state.zeroed, state.zeroed_ns) = (self.totals(), now_ns);

@@ -1,5 +1,5 @@
-//! [`Cursor`]: a position in a sorted sequence of internal entries: the trait of memtables, tables, levels and merges
-//! of them.
+//! [`Cursor`]: a position in a sorted sequence of internal entries. Memtables, tables, levels and merges of them
+//! implement it.
 
 use super::{EntryKind, SeqNo, Slice};
 use crate::error::Result;
@@ -16,8 +16,8 @@ pub(crate) trait Cursor {
     fn seek_to_first(&mut self) -> Result<()>;
     /// Moves to the last entry.
     fn seek_to_last(&mut self) -> Result<()>;
-    /// Prefetches the memory that a seek will need, so that several cursors wait for theirs at once. Leaves the cursor
-    /// not valid. The next call must be `seek` with the same arguments.
+    /// Prefetches the memory that a seek will need. So several cursors can wait for their memory at the same time.
+    /// Leaves the cursor not valid. The next call must be `seek` with the same arguments.
     fn approach(&mut self, _user_key: &[u8], _seq: SeqNo) {}
     /// Moves to the first entry at or after `(user_key, seq)` in internal order. With `SeqNo::MAX` that is the newest
     /// version of `user_key`, or else the first entry of the next key.

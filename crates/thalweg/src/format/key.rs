@@ -20,9 +20,9 @@ pub(crate) const VALUE_BYTES_MAX: usize = 64 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum EntryKind {
-    /// It removes the key: a tombstone.
+    /// Removes the key: a tombstone.
     Remove = 0,
-    /// It sets the value of the key.
+    /// Sets the value of the key.
     Put = 1,
     // 2: range deletion, 3: merge operand. Reserved by format 1; a reader that meets one refuses the file.
 }

@@ -1,8 +1,8 @@
-//! [`EntryKey`]: the key of an entry of a directory; [`NameHash`]: the keyed hash by which a directory has its entries
-//! in order.
+//! [`EntryKey`]: the key of an entry of a directory. [`NameHash`]: the keyed hash that orders the entries of a
+//! directory.
 //!
-//! The hash key is random and secret to its keyspace, so nobody can choose names whose hashes collide (PHAT-A2). Equal
-//! hashes of different names are possible all the same; whoever finds an entry by its hash compares the name.
+//! The hash key is random and secret to its keyspace, so nobody can choose names whose hashes collide (PHAT-A2).
+//! Different names can still have equal hashes, so code that finds an entry by its hash compares the name.
 
 use siphasher::sip::SipHasher13;
 
@@ -11,7 +11,7 @@ use siphasher::sip::SipHasher13;
 pub(crate) struct HashKey(pub(crate) [u8; 16]);
 
 impl HashKey {
-    /// The hash of a name: SipHash-1-3.
+    /// Returns the hash of a name: SipHash-1-3.
     #[inline]
     pub(crate) fn hash(&self, name: &[u8]) -> NameHash {
         let hash = SipHasher13::new_with_key(&self.0).hash(name);
@@ -20,9 +20,9 @@ impl HashKey {
         NameHash(hash)
     }
 
-    /// A key like this one whose hashes have only their `highest` bits, 1 to 32, and their `lowest` ones, 0 to 31; the
-    /// others are zeros. So names with equal hashes are everywhere, and with `lowest` bits also different hashes with
-    /// equal fences. The key itself says so: wherever it is kept, the hashes stay the same.
+    /// Returns a variant of this key whose hashes keep only their `highest` bits (1 to 32) and their `lowest` bits (0
+    /// to 31). All other bits are zeros. So many names have equal hashes, and with `lowest` bits many different hashes
+    /// have equal fences. The key itself contains both numbers, so its hashes stay the same wherever it is stored.
     #[cfg(feature = "simulation")]
     pub(crate) fn with_bits(mut self, (highest, lowest): (u32, u32)) -> Self {
         assert!((1..=32).contains(&highest) && lowest < 32, "1 to 32 and 0 to 31 bits");
@@ -31,7 +31,7 @@ impl HashKey {
         self
     }
 
-    /// The bits that its hashes have.
+    /// Returns the mask of the bits that the hashes keep.
     #[cfg(feature = "simulation")]
     #[inline]
     fn mask(&self) -> u64 {
@@ -41,12 +41,12 @@ impl HashKey {
     }
 }
 
-/// The end of a key whose hashes are cut; before it are the numbers of their lowest and highest bits. A random key ends
-/// so once in 2⁵⁶.
+/// The last bytes of a key whose hashes are cut. The two bytes before them are the numbers of lowest and highest bits.
+/// A random key ends with these bytes once in 2⁵⁶.
 #[cfg(feature = "simulation")]
 const CUT_MARK: &[u8; 7] = b"CUTHASH";
 
-/// See the module.
+/// The keyed hash of the name of an entry.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct NameHash(pub(crate) u64);
 
@@ -55,13 +55,13 @@ pub(crate) struct NameHash(pub(crate) u64);
 pub(crate) struct Fingerprint(pub(crate) u8);
 
 impl NameHash {
-    /// The lowest bits: entries that lie together have the highest bits in common.
+    /// Returns the lowest bits, because entries that lie together have the highest bits in common.
     #[inline]
     pub(crate) fn fingerprint(self) -> Fingerprint {
         Fingerprint(self.0 as u8)
     }
 
-    /// The highest bits.
+    /// Returns the highest bits.
     #[inline]
     pub(crate) fn fence(self) -> u32 {
         (self.0 >> 32) as u32
@@ -94,19 +94,19 @@ pub(crate) struct EntryKey<'a> {
 }
 
 impl<'a> EntryKey<'a> {
-    /// The key of a name in a directory.
+    /// Returns the key of a name in a directory.
     #[inline]
     pub(crate) fn new(directory: u64, name: &'a [u8], key: &HashKey) -> Self {
         EntryKey { directory, hash: key.hash(name), name }
     }
 
-    /// Its first bytes.
+    /// Returns the first bytes of the key: directory and hash.
     #[inline]
     pub(crate) fn prefix(&self) -> [u8; ENTRY_PREFIX_BYTES] {
         prefix(self.directory, self.hash)
     }
 
-    /// Replaces `out` by its bytes.
+    /// Replaces the contents of `out` by the bytes of the key.
     #[inline]
     pub(crate) fn write(&self, out: &mut Vec<u8>) {
         out.clear();
@@ -114,7 +114,7 @@ impl<'a> EntryKey<'a> {
         out.extend_from_slice(self.name);
     }
 
-    /// Its bytes.
+    /// Returns the bytes of the key.
     #[inline]
     pub(crate) fn to_bytes(self) -> Vec<u8> {
         let mut out = Vec::with_capacity(ENTRY_PREFIX_BYTES + self.name.len());
@@ -122,7 +122,7 @@ impl<'a> EntryKey<'a> {
         out
     }
 
-    /// The key with these bytes; `None` if it is too short for one.
+    /// Returns the key with these bytes, or `None` if they are too few for a key.
     #[inline]
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let (directory, rest) = bytes.split_first_chunk()?;
@@ -131,7 +131,7 @@ impl<'a> EntryKey<'a> {
     }
 }
 
-/// The first bytes of all keys of a directory with this hash.
+/// Returns the first bytes of all keys of a directory with this hash.
 #[inline]
 pub(crate) fn prefix(directory: u64, hash: NameHash) -> [u8; ENTRY_PREFIX_BYTES] {
     let mut prefix = [0; ENTRY_PREFIX_BYTES];

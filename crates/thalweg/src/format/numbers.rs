@@ -43,8 +43,8 @@ impl SeqNo {
     pub(crate) const MAX: SeqNo = SeqNo((1 << 56) - 1);
 }
 
-/// A position in the whole log: the index of the segment in the upper 32 bits, the byte offset in it in the lower 32.
-/// Positions have the order of the log.
+/// A position in the whole log: the index of the segment in the upper 32 bits, the byte offset in the segment in the
+/// lower 32 bits. Positions are in the order of the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct LogPosition(u64);
 

@@ -5,7 +5,7 @@
 /// Bytes of a cache line.
 const LINE_BYTES: usize = 64;
 
-/// Prefetches the cache line at `address`, of memory that need not exist.
+/// Prefetches the cache line at `address`. This memory need not exist.
 #[inline]
 pub(crate) fn prefetch<T>(address: *const T) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -18,21 +18,21 @@ pub(crate) fn prefetch<T>(address: *const T) {
     let _ = address;
 }
 
-/// Prefetches `bytes` bytes from `address` on, of memory that need not exist.
+/// Prefetches `bytes` bytes from `address` on. This memory need not exist.
 #[inline]
 pub(crate) fn prefetch_range<T>(address: *const T, bytes: usize) {
     let start = address.cast::<u8>();
-    // Miri would take its time to do nothing.
+    // Under Miri a prefetch does nothing, and the loop would only take time.
     let bytes = if cfg!(miri) { 0 } else { bytes };
     (0..bytes).step_by(LINE_BYTES).for_each(|at| prefetch(start.wrapping_add(at)));
 }
 
-/// Bytes that are prefetched at most for the record after one that was just copied: further ones are not there for long
-/// enough.
+/// The most bytes that are prefetched for the next record. Bytes beyond them do not stay in the cache for long enough.
 const NEXT_BYTES_MAX: usize = 1 << 10;
 
-/// Prefetches the `left` bytes from `end` on, where the next record will be written, as far as it is likely to go:
-/// records are mostly as long as the one before, of `bytes` bytes. Its stores then need not wait for memory.
+/// Prefetches memory from `end` on, where the next record will be written, so that its stores need not wait for memory.
+/// Records are mostly as long as the previous one, so this prefetches `bytes`, the length of the previous record, but
+/// at most the `left` bytes of room.
 #[inline]
 pub(crate) fn prefetch_next(end: *const u8, bytes: usize, left: usize) {
     prefetch_range(end, bytes.min(left).min(NEXT_BYTES_MAX));

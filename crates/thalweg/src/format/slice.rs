@@ -25,7 +25,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Slice(Bytes);
 
-/// The bytes that fit inline, beside the tag, in the size of a shared slice.
+/// The number of bytes that fit inline: with the tag they take the size of a shared slice.
 const INLINE_BYTES_MAX: usize = 23;
 
 const _: () = assert!(size_of::<Slice>() == 32);
@@ -40,7 +40,8 @@ impl Slice {
     /// A slice without bytes.
     pub(crate) const EMPTY: Slice = Slice(Bytes::Inline { len: 0, bytes: [0; INLINE_BYTES_MAX] });
 
-    /// Returns the bytes of `buffer` from `start` to `end`, which it must have: shared, or inline if they are few.
+    /// Returns the bytes of `buffer` from `start` to `end`: shared, or inline if they are few. The buffer must have
+    /// them.
     #[inline]
     pub(crate) fn of(buffer: &Buffer, start: usize, end: usize) -> Slice {
         match buffer.get(start..end) {
@@ -51,17 +52,17 @@ impl Slice {
         }
     }
 
-    /// Returns the first `len` bytes of `buffer`, which it must have: shared, however few.
+    /// Returns the first `len` bytes of `buffer`: shared, even if they are few. The buffer must have them.
     pub(crate) fn start_of(buffer: Buffer, len: usize) -> Slice {
         Slice(Bytes::Shared { buffer, start: 0, end: len })
     }
 
-    /// Returns a copy in a new buffer, however few the bytes.
+    /// Returns a copy of `bytes` in a new buffer, even if they are few.
     pub(crate) fn from_long(bytes: &[u8]) -> Slice {
         Slice::from(Buffer::copy(bytes))
     }
 
-    /// Returns a copy for a cache, as [`Slice::into_packed`].
+    /// Returns a packed copy for a cache, as [`Slice::into_packed`] does.
     pub(crate) fn packed(bytes: &[u8]) -> Slice {
         Slice::from(Buffer::packed(bytes))
     }
@@ -91,7 +92,7 @@ impl Slice {
         }
     }
 
-    /// Requires at most [`INLINE_BYTES_MAX`] bytes.
+    /// Returns an inline copy of at most [`INLINE_BYTES_MAX`] bytes.
     #[inline]
     fn inline(from: &[u8]) -> Slice {
         let mut bytes = [0; INLINE_BYTES_MAX];
@@ -156,7 +157,8 @@ impl From<&[u8]> for Slice {
     }
 }
 
-/// Copies the bytes, as every conversion from other memory does: a slice shares its own buffers only.
+/// Implements `From` by a copy of the bytes. Every conversion from other memory copies, because a slice shares only its
+/// own buffers.
 macro_rules! from_bytes {
     ($(($($generics:tt)*) $type:ty),* $(,)?) => {$(
         impl $($generics)* From<$type> for Slice {

@@ -3,7 +3,8 @@
 use super::TableId;
 use std::fmt;
 
-/// The directory that a table's file is in. The numbers of all tables of a database are different, whichever it is.
+/// The directory that a table's file is in. All tables of a database have different numbers, even in different
+/// directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Home {
     /// `tables/` in the directory of the database.
@@ -12,7 +13,7 @@ pub(crate) enum Home {
     Fast,
 }
 
-/// See the module.
+/// The file of a table: its directory and the number of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct TableFile {
     pub(crate) home: Home,

@@ -17,18 +17,18 @@ use crate::runtime::{Environment, Gate, Health};
 use crate::trace;
 use std::sync::Arc;
 
-/// Definitions that the manifest may be behind with before the next one waits.
+/// A new definition waits while this many definitions are not in the manifest yet.
 const DEFINITIONS_MAX: usize = 1000;
 
-/// Flushes of fewer bytes say nothing about the rate: opening and naming a table takes longer than writing them.
+/// Flushes of fewer bytes do not count for the rate: opening and naming a table takes longer than writing so few bytes.
 const MEASURED_BYTES_MIN: u64 = 1 << 20;
 
-/// The most pressure for the sake of reads: writers go at a fifth of the rate at which level 0 is compacted.
+/// The highest pressure that serves reads alone: writers go at a fifth of the rate at which level 0 is compacted.
 const PRESSURE_OF_READS: f64 = 0.9;
 
-/// A buffer that writers insert into: a partition, or what else a kind of keyspace seals and flushes as one.
+/// A buffer that writers insert into: a partition, or another unit that a kind of keyspace seals and flushes as one.
 pub(crate) trait WriteBuffer {
-    /// How fast writers of it may go.
+    /// The pacer of its writers, which says how fast they may go.
     fn pacer(&self) -> &Pacer;
 
     /// Memtables that wait for their flush.
@@ -37,7 +37,7 @@ pub(crate) trait WriteBuffer {
     /// The work that its flushes have left for compactions.
     fn compaction_debt(&self) -> CompactionDebt;
 
-    /// Whether its flushes have left so much to do that writers wait. Every write asks.
+    /// Whether writers must wait because its flushes have left too much work for compactions. Every write calls this.
     fn is_stopped(&self) -> bool;
 
     /// Why its compactions fail at present.
@@ -47,12 +47,12 @@ pub(crate) trait WriteBuffer {
     fn is_dropped(&self) -> bool;
 }
 
-/// Where writers are stopped.
+/// The limits at which writers stop.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BackpressureLimits {
     /// Writers wait when their buffer has this many sealed memtables.
     pub(crate) sealed_max: usize,
-    /// Writers wait when twice as much of the log is pinned.
+    /// Writers wait when more than twice this many bytes of the log are pinned.
     pub(crate) log_bytes_max: u64,
 }
 
@@ -72,12 +72,12 @@ pub(crate) struct Backpressure {
     pub(crate) shared_pacer: Pacer,
     /// How fast compactions may go while no writer waits for them.
     pub(crate) compaction_pace: CompactionPace,
-    /// That of the background's reads and writes.
+    /// The gate of the background's reads and writes.
     pub(crate) gate: Arc<Gate>,
 }
 
 impl Backpressure {
-    /// Finds out how fast writers of a buffer may go, now that its room has changed.
+    /// Computes how fast writers of a buffer may go. Called when its room has changed.
     pub(crate) fn pace(&self, buffer: &impl WriteBuffer) {
         let (sealed, debt) = (buffer.sealed_memtables() as u64, buffer.compaction_debt());
         let sealed_max = self.limits.sealed_max as u64;
@@ -89,8 +89,8 @@ impl Backpressure {
         if sealed > 0 {
             buffer.pacer().flush_due(now_ns);
         }
-        // The flushes that relieve a long log come first, and get a quarter of what it may still grow by. Segments that
-        // only wait for a settle round are not theirs to free.
+        // Flushes that relieve a long log begin at `log_bytes_max`. Pressure begins a quarter of `log_bytes_max` above
+        // that, so these flushes come first. Flushes cannot free segments that only wait for a settle round.
         let log_from = log_bytes_max.saturating_add(log_bytes_max / 4);
         let log = match self.log_pins.backlog_bytes() {
             backlog if backlog <= log_from => backlog,
@@ -100,7 +100,8 @@ impl Backpressure {
         let log = pressure(log, log_from, log_bytes_max.saturating_mul(2));
         let retained = (self.lineage.retained_share() - 1.0).clamp(0.0, 1.0);
         let level0 = buffer.pacer().level0_pressure(now_ns, &debt, sealed);
-        // Short of where they stop, readers who want a short level 0 do not stop them.
+        // `press_to` is below `stop_at` to keep level 0 short for reads. That alone slows writers down but never stops
+        // them.
         let is_short = debt.press_to < debt.stop_at && debt.tables < debt.stop_at;
         let (compaction, compaction_rate_max) = match is_short {
             true => (level0.pressure.min(PRESSURE_OF_READS), None),
@@ -115,12 +116,13 @@ impl Backpressure {
         self.pace_all_at(now_ns);
     }
 
-    /// A flush of any buffer begins. There is one at a time, so that what all of them give is the sum over time.
+    /// Notes that a flush of any buffer begins. One flush runs at a time, so the room that all flushes give is the sum
+    /// over time.
     pub(crate) fn flush_begun(&self) {
         self.shared_pacer.flushed_in_part(self.environment.clock.now_ns(), true);
     }
 
-    /// It has ended, and gave `bytes` of memory back; 0: it failed, or they are not its own.
+    /// Notes that the flush has ended and has released `bytes` of memory; 0: it failed, or the memory is not its own.
     pub(crate) fn flush_ended(&self, bytes: u64) {
         let now_ns = self.environment.clock.now_ns();
         self.compaction_pace.flushed(now_ns, bytes);
@@ -130,12 +132,12 @@ impl Backpressure {
         }
     }
 
-    /// Finds out how fast all writers together may go.
+    /// Computes how fast all writers together may go.
     pub(crate) fn pace_all(&self) {
         self.pace_all_at(self.environment.clock.now_ns());
     }
 
-    /// Finds out how fast all writers together may go, for the memory of memtables and for the segments of the log that
+    /// Computes how fast all writers together may go, for the memory of memtables and for the segments of the log that
     /// are ready.
     fn pace_all_at(&self, now_ns: u64) {
         let (segments, segment_rate) = self.log_pins.segment_scarcity().unzip();
@@ -153,7 +155,7 @@ impl Backpressure {
         self.shared_pacer.is_pressed()
     }
 
-    /// Before a write of `bytes`, whose operation i goes to `routes[i]`: lets time pass while there is little room.
+    /// Delays a write of `bytes`, whose operation i goes to `routes[i]`, while there is little room.
     pub(crate) fn let_time_pass<B: WriteBuffer>(&self, routes: &[Arc<B>], bytes: usize) {
         let (ticket, clock) = (self.signals.stopped.ticket(), &self.environment.clock);
         let mut now_ns = None;
@@ -205,8 +207,8 @@ impl Backpressure {
         }
     }
 
-    /// Before a write: waits while a buffer has no room. `Err` when the wait could be for ever, because what would make
-    /// the room fails.
+    /// Waits before a write while a buffer has no room. Returns an error when the wait could last for ever, because the
+    /// work that would make room fails.
     pub(crate) fn wait_for_room(&self, buffer: &impl WriteBuffer) -> Result<()> {
         let flush_error = || self.flush_error();
         self.stall_while("memtable", &self.metrics.stalls_memtable, flush_error, || {
@@ -223,18 +225,18 @@ impl Backpressure {
         // The log's own segments are bounded too: beyond twice the cap writers wait for the flushes that free them.
         self.stall_while("log", &self.metrics.stalls_log, flush_error, || {
             let most = self.limits.log_bytes_max.saturating_mul(2);
-            // Segments that only wait for a settle round are not the flushes' to free.
+            // Flushes cannot free segments that only wait for a settle round.
             let is_long = || self.log_pins.pinned_bytes() > most;
             self.log_pins.backlog_bytes() > most && self.registry.has_pending_flush() && is_long()
         })?;
         let Some(tier) = &self.tier else { return Ok(()) };
         let eviction_error = || self.health.evictions.get().map(|trouble| trouble.error);
-        // A flush makes room only where what is coming fills the tier.
+        // A flush makes room only if the tier is full because of sealed memtables that are still coming.
         let error = || eviction_error().or_else(|| if tier.is_full(0) { None } else { flush_error() });
         self.stall_while("fast tier", &self.metrics.stalls_tier, error, || {
             let is_full = || tier.is_full(self.pool.sealed_bytes() as u64);
             let is_still_full = || {
-                // A drop or a clear may have let its log go since the last look.
+                // A drop or a clear may have released the tier's part of the log since the last look.
                 self.log_pins.look_at_tier();
                 is_full()
             };
@@ -242,7 +244,8 @@ impl Backpressure {
         })
     }
 
-    /// Before a keyspace is created, cleared or dropped: waits while the manifest is far behind with earlier ones.
+    /// Waits before a keyspace is created, cleared or dropped, while the manifest is far behind with earlier
+    /// definitions.
     pub(crate) fn wait_for_definitions(&self) -> Result<()> {
         self.stall_while(
             "log",
@@ -252,7 +255,7 @@ impl Backpressure {
         )
     }
 
-    /// Counts a wait for room of the file system, which is the log's to give.
+    /// Counts a wait for room in the file system as a stall of the log, which gives such room back.
     pub(crate) fn record_wait_for_space(&self, waited_ns: u64) {
         self.metrics.stalls_log.record(waited_ns);
     }

@@ -1,6 +1,6 @@
 //! [`ClearedGenerations`]: generations of keyspaces that were cleared and that snapshots may still read.
 //!
-//! Invariant: a generation that was cleared can be read while what is visible, or a snapshot, is older than the clear.
+//! Invariant: a cleared generation can be read while the visible number, or a snapshot, is older than the clear.
 //!
 //! Locks: `kept` is held for a push or a sweep.
 
@@ -53,7 +53,7 @@ impl ClearedGenerations {
         self.snapshots.notify_returns(true);
     }
 
-    /// Lets go of the generations that nobody can read any more.
+    /// Empties and releases the generations that nobody can read.
     pub(crate) fn sweep(&self) {
         if !self.snapshots.notifies_returns() {
             return;

@@ -1,27 +1,27 @@
 //! [`CompactionPace`]: how fast compactions may go while nobody waits for them.
 //!
-//! A merge that goes as fast as it can has the device and a processor for itself for seconds, and then there is nothing
-//! to do for longer. Reads that come meanwhile wait behind its reads and writes: one that takes 50 µs before and
-//! afterwards takes 1 to 10 ms, and a caller for whom that is too slow falls behind. So compactions go at
+//! A merge at full speed takes the device and a processor for seconds; then there is nothing to do for longer. Reads
+//! that come during the merge wait behind its reads and writes: a read that takes 50 µs before and afterwards takes 1
+//! to 10 ms, and a caller that needs faster reads falls behind. So compactions go at
 //!
 //! ```text
 //! 1.5 × (bytes flushed + bytes merged) a second, of the last seconds, and 64 MB/s at least
 //! ```
 //!
-//! all together. That is more than what there is to do on average, so they keep up; and what they do is spread over
-//! most of the time. While somebody waits, they go as fast as they can: while a writer is slowed down for level 0,
-//! while a caller waits for the background, and in a job that a caller has asked for; then others hardly rest either.
+//! all together. That is more than the average work, so compactions keep up, and their work is spread over most of the
+//! time. They go as fast as they can while somebody waits: while a writer is slowed down for level 0, while a caller
+//! waits for the background, and in a job that a caller has asked for. Other jobs hardly rest in that time either.
 //!
-//! That bursts of background work make the tail long, and should be spread where there is time, is from Balmau et al.,
-//! "SILK: Preventing Latency Spikes in Log-Structured Merge Key-Value Stores", USENIX ATC 2019. SILK gives the
-//! background what clients leave of a known bandwidth. Here no bandwidth is known.
+//! Balmau et al., "SILK: Preventing Latency Spikes in Log-Structured Merge Key-Value Stores", USENIX ATC 2019, show
+//! that bursts of background work make the tail long, and that they should be spread where there is time. SILK gives
+//! the background the part of a known bandwidth that clients leave. Here no bandwidth is known.
 //!
 //! Locks: `work` is held for arithmetic.
 
 use crate::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The work of this time ago counts 1/e of the latest.
+/// Work of this age counts 1/e of the latest work.
 const WINDOW_NS: f64 = 10e9;
 
 /// The pace is this many times the work of a second.
@@ -30,19 +30,19 @@ const FACTOR: f64 = 1.5;
 /// The least pace, in bytes a second: that of a database that has just been opened.
 const PACE_MIN: f64 = 64e6;
 
-/// A merge does not rest for less: a timer would cost more than it spreads.
+/// A merge does not rest for a shorter time: a timer would cost more than it spreads.
 const REST_MIN_NS: u64 = 1_000_000;
 
-/// Nor for more at a time: then it looks again whether somebody waits.
+/// A merge does not rest for longer at a time: after that it looks again whether somebody waits.
 const REST_MAX_NS: u64 = 10_000_000;
 
 /// The schedule is at most this far ahead.
 const AHEAD_MAX_NS: u64 = 1_000_000_000;
 
-/// Merges that were slow for some other reason make up for so much.
+/// Merges that were slow for another reason catch up by at most this much.
 const BEHIND_MAX_NS: u64 = 2_000_000;
 
-/// Once a writer was slowed down for level 0, compactions do not rest for this time.
+/// Compactions do not rest for this time after a writer was slowed down for level 0.
 const HURRY_NS: u64 = 1_000_000_000;
 
 /// See the module.
@@ -55,7 +55,7 @@ pub(crate) struct CompactionPace {
 
 #[derive(Default)]
 struct Work {
-    /// Bytes flushed and merged until `at_ns`, each with the weight that is left of it.
+    /// Bytes flushed and merged until `at_ns`, weighted by their age.
     bytes: f64,
     at_ns: u64,
     /// The end of the schedule that all merges share.
@@ -86,8 +86,8 @@ impl CompactionPace {
         self.hurry_until_ns.store(now_ns.saturating_add(HURRY_NS), Ordering::Relaxed);
     }
 
-    /// Notes that a merge has read `bytes`. Returns for how long it should rest now, if nobody waits for it. Afterwards
-    /// it asks again, with no bytes.
+    /// Notes that a merge has read `bytes`. Returns how long the merge should rest if nobody waits for it. After the
+    /// rest the merge calls this again, with 0 bytes.
     pub(crate) fn merged(&self, now_ns: u64, bytes: u64, is_awaited: bool) -> Option<u64> {
         let mut work = self.work.lock();
         work.add(now_ns, bytes);

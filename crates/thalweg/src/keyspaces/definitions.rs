@@ -1,7 +1,7 @@
 //! [`Definitions`]: creations, clears and drops of keyspaces that the log has and the manifest does not know yet.
 //!
-//! The record of a definition pins the log until the manifest knows. So do the buffers of a keyspace that is dropped or
-//! cleared: until then a power cut may bring it back, with its records.
+//! The record of a definition pins the log until the manifest knows the definition. So do the buffers of a keyspace
+//! that is dropped or cleared: until then a power cut may bring the keyspace back, with its records.
 //!
 //! Locks: `queue` is held for a push, a look or a drain.
 
@@ -12,7 +12,7 @@ use crate::sync::{Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// A keyspace was created, cleared or dropped by a record of the log.
+/// The creation, clear or drop of a keyspace by a record of the log.
 pub(super) struct Definition {
     pub(super) change: Change,
     /// The number of its record.
@@ -38,7 +38,7 @@ impl Definition {
         Definition { change, seq, mark, ended: Some(keyspace) }
     }
 
-    /// Whether the manifest must know of it before a table of the keyspace's present generation.
+    /// Whether the manifest must know this definition before a table of the keyspace's present generation.
     fn begins(&self, id: KeyspaceId) -> bool {
         match &self.change {
             Change::CreateKeyspace { keyspace, .. } | Change::ClearKeyspace { keyspace, .. } => *keyspace == id,
@@ -93,7 +93,8 @@ impl Definitions {
         (edit, queue.len(), ended)
     }
 
-    /// Takes the first `count` out, which the manifest knows now, and gives each to `each` before it is gone.
+    /// Removes the first `count` definitions, which the manifest knows. Passes each to `each` before the queue is seen
+    /// without it.
     pub(super) fn remove(&self, count: usize, each: impl FnMut(Definition)) {
         let mut queue = self.queue();
         assert!(queue.len() >= count, "only one coroutine installs definitions");

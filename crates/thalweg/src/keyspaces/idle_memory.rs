@@ -6,8 +6,8 @@
 //! a timer.
 //!
 //! Memory that flushes and compactions allocate and free stays with the allocator, in arenas that only their threads
-//! use. After [`TRIM_BYTES`] of tables were written, a rest makes the allocator give it back, too. Small rests do not:
-//! a process may have a thousand databases.
+//! use. After [`TRIM_BYTES`] of tables were written, a rest makes the allocator give it back, too. Rests after fewer
+//! bytes do not: a process may have a thousand databases.
 
 use crate::memory::rest_runs;
 use crate::memtable::MemtablePool;
@@ -17,10 +17,10 @@ use crate::table::TableStore;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// In nanoseconds.
+/// A coroutine gives memory back after it has had nothing to do for this time, in nanoseconds.
 const QUIET_NS: u64 = 5_000_000_000;
 
-/// Bytes of tables that were written since the heap was last trimmed.
+/// A rest trims the heap when this many bytes of tables were written since the last trim.
 const TRIM_BYTES: u64 = 64 << 20;
 
 /// See the module.
@@ -54,8 +54,8 @@ impl IdleMemory {
         &self.pool
     }
 
-    /// Waits until `wanted` is notified after `ticket`. Gives kept memory back and returns if that takes long and the
-    /// caller `has_worked`, which is `false` from then on.
+    /// Waits until `wanted` is notified after `ticket`. If that takes long and the caller `has_worked`, gives kept
+    /// memory back, sets `has_worked` to `false` and returns.
     pub(crate) async fn rest(&self, wanted: &Event, ticket: Ticket, has_worked: &mut bool) {
         if !*has_worked {
             wanted.listen(ticket).await;

@@ -40,7 +40,7 @@ impl DefinitionInstaller {
             });
         };
         self.lineage.install(edit, inputs, || Some(self.log_start()), remove).await?;
-        // Handles may live on; what they hold need not.
+        // Handles of a dropped keyspace may live on; its contents are released.
         let dropped = ended.iter().filter(|keyspace| !keyspace.lifecycle().is_cleared());
         dropped.for_each(|keyspace| keyspace.empty());
         self.cleared.sweep();
@@ -49,7 +49,7 @@ impl DefinitionInstaller {
         Ok(())
     }
 
-    /// Tells the manifest that the log is needed only from a later segment on, when no flush is there to say so.
+    /// Tells the manifest that the log is needed only from a later segment on, when no flush does so.
     pub(crate) async fn let_log_go(&self) -> Result<()> {
         self.lineage.install(Edit::default(), Vec::new(), || Some(self.log_start()), || ()).await?;
         self.signals.progress.notify_all();

@@ -1,4 +1,4 @@
-//! [`Keyspace`] and [`Kind`]: what a kind of keyspace must do for everything that is common to all kinds.
+//! [`Keyspace`] and [`Kind`]: the interface of a kind of keyspace to the code that is common to all kinds.
 
 use super::lifecycle::Lifecycle;
 use crate::error::Result;
@@ -23,14 +23,14 @@ pub(crate) trait Keyspace: Any + Send + Sync {
     /// Whether it was dropped or cleared.
     fn lifecycle(&self) -> &Lifecycle;
 
-    /// Reads what it must know of its tables before it is used. Called once, before a flush.
+    /// Reads from its tables what it must know before its first use. Called once, before a flush.
     fn load(&self) -> Result<()>;
 
-    /// Where the oldest record begins that is in no table yet; `None`: all are. A record that was published before the
-    /// call is taken into account.
+    /// Where the oldest record begins that is in no table yet; `None` if all records are in tables. Records that were
+    /// published before the call are taken into account.
     fn oldest_mark(&self) -> Option<LogMark>;
 
-    /// The same, of the records that are in buffers: without those that are in a fast tier.
+    /// As [`Keyspace::oldest_mark`], but only of records that are in buffers: without those in a fast tier.
     fn oldest_buffer_mark(&self) -> Option<LogMark> {
         self.oldest_mark()
     }
@@ -44,18 +44,18 @@ pub(crate) trait Keyspace: Any + Send + Sync {
     /// The background work that fails at present, by partition.
     fn failures(&self) -> Vec<(PartitionId, BackgroundError)>;
 
-    /// Whether no background job runs in it; one that failed and waits for its next try does not. Once it was dropped
-    /// none begins.
+    /// Whether no background job runs in it. A job that failed and waits for its next try does not run. No job begins
+    /// once the keyspace was dropped.
     fn is_idle(&self) -> bool;
 
     /// All its tables that are in files, each once.
     fn tables(&self) -> Vec<Handle>;
 
-    /// Notes that no flush gives the memory of its buffers back any more: it was cleared, the manifest knows, and only
-    /// snapshots read it.
+    /// Notes that no flush will release the memory of its buffers: the keyspace was cleared, the manifest knows, and
+    /// only snapshots read it.
     fn retire_buffers(&self);
 
-    /// Lets go of everything it holds. It was dropped or cleared, the manifest knows, and no snapshot reads it.
+    /// Releases everything that it holds. It was dropped or cleared, the manifest knows, and no snapshot reads it.
     fn empty(&self);
 
     /// Ends this generation, and returns the next one, which begins empty after the record `at` that clears it. Called
@@ -69,7 +69,7 @@ pub(crate) trait Keyspace: Any + Send + Sync {
     /// Seals the buffers that replayed entries have filled, at the last number replayed.
     fn seal_replayed(&self, last: SeqNo);
 
-    /// Whether a record of this number may be in a table already, as recovery found it.
+    /// Whether a record of this number may already have been in a table when the database was recovered.
     fn was_flushed_at(&self, seq: SeqNo) -> bool;
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct ReplayedEntry<'a> {
 pub(crate) struct NewKeyspace<'a> {
     pub(crate) id: KeyspaceId,
     pub(crate) name: &'a str,
-    /// Where its partitions but the first begin; ascending.
+    /// The keys at which its partitions begin, without the first partition; ascending.
     pub(crate) splits: Vec<Box<[u8]>>,
     pub(crate) kind: KeyspaceKind,
     /// The number of the record that creates it. All its records have numbers above.

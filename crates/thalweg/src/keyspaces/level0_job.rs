@@ -1,24 +1,25 @@
 //! [`Level0Job`]: what the compaction of level 0 that is under way means for the pressure on writers.
 //!
-//! Such a compaction takes many tables at once, and gives back their room when it ends. If all tables counted until
-//! then, writers would be slowed down at the end of each compaction, even where it takes more than they write
-//! meanwhile. So the pressure is that of the tables that will be left: those that the job has had time for are as good
-//! as gone. But until it ends they are there. So as much may be written in the time that it still takes as there is
-//! room for, evenly. Pure.
+//! Such a compaction takes many tables at once, and frees their room when it ends. If all tables counted until then,
+//! writers would be slowed down at the end of each compaction, even if it takes more than they write meanwhile. So
+//! tables that the job has had time for count as gone, and the pressure is that of the tables that will be left. But
+//! all tables take up room until the job ends. So the room that is left is spread evenly over the time that the job
+//! will still take. Pure.
 
 use super::supply::{NS_A_SECOND, Supply};
 
-/// There is pressure from this part of the way on, from where level 0 is due to where pressure is full: a quarter.
+/// Pressure begins after this part of the way from where level 0 is due to where pressure is full: a quarter.
 const PRESS_FROM_PART: f64 = 4.0;
 
-/// On the last part of that way all tables count, also those that are as good as gone: an eighth.
+/// All tables count on this last part of that way, also those that count as gone: an eighth.
 const NEAR_END_PART: f64 = 8.0;
 
-/// A job that takes longer than expected is expected to take this part of its time again: a half.
+/// A job is expected to take at least this part more of the time so far, or of its expected time if that is longer: a
+/// half.
 const LEFT_PART: f64 = 2.0;
 
-/// This part of that way is left free, a fifth, within the two bounds below, which are tables. Writers have begun the
-/// memtables of the first two. The rest is for a device that pauses: the job takes longer then, and writers go on.
+/// This part of that way is left free: a fifth, within the two bounds below, which count tables. Writers have begun the
+/// memtables of two of these tables. The others let writers go on while a device pauses and the job takes longer.
 const LEFT_FREE_PART: f64 = 5.0;
 const LEFT_FREE_MIN: f64 = 2.0;
 const LEFT_FREE_MAX: f64 = 5.0;
@@ -27,7 +28,7 @@ const LEFT_FREE_MAX: f64 = 5.0;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CompactionDebt {
     pub(crate) tables: usize,
-    /// Compactions take them away from this many on.
+    /// Compactions merge them from this many on.
     pub(crate) due_at: usize,
     /// Writers are slowed down more and more up to this many.
     pub(crate) press_to: usize,
@@ -47,7 +48,7 @@ pub(super) struct Level0Job {
 struct Running {
     since_ns: u64,
     tables: usize,
-    /// Of memtables.
+    /// Bytes of the memtables that became its tables.
     bytes: f64,
 }
 
@@ -65,7 +66,7 @@ impl Level0Job {
         self.running = Some(Running { since_ns: now_ns, tables, bytes });
     }
 
-    /// The job rests for so long, by its own will.
+    /// Notes that the job pauses voluntarily for `ns`.
     pub(super) fn rested(&mut self, ns: u64) {
         if let Some(running) = &mut self.running {
             running.since_ns = running.since_ns.saturating_add(ns);
@@ -73,14 +74,14 @@ impl Level0Job {
         }
     }
 
-    /// The job has taken its tables.
+    /// Notes that the job has taken its tables.
     pub(super) fn gave(&mut self, now_ns: u64) {
         if let Some(running) = self.running.take() {
             self.supply.gave(now_ns, running.bytes, false);
         }
     }
 
-    /// The job has ended, whatever became of it.
+    /// Notes that the job has ended, successfully or not.
     pub(super) fn ended(&mut self) {
         if self.running.take().is_some() {
             self.supply.pass_over(0, false);
@@ -103,7 +104,7 @@ impl Level0Job {
         Level0Pressure { pressure, rate_max }
     }
 
-    /// How many tables are as good as gone, and for how long the job will still take; `None`: nothing is known.
+    /// How many tables count as gone, and how long the job will still take; `None` if nothing is known.
     fn progress(&self, now_ns: u64) -> Option<(f64, f64)> {
         let Running { since_ns, tables, bytes } = self.running?;
         let expected_ns = (bytes / self.supply.rate()? * NS_A_SECOND).max(1.0);

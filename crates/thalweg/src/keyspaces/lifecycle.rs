@@ -11,7 +11,7 @@ pub(crate) struct Lifecycle {
     dropped: AtomicBool,
     /// Another generation has taken its place. Only older snapshots read this one.
     cleared: AtomicBool,
-    /// Nobody may read it any more.
+    /// Nobody may read it.
     emptied: AtomicBool,
 }
 
@@ -27,7 +27,7 @@ impl Lifecycle {
         self.set_dropped();
     }
 
-    /// Refuses reads from now on. Called before the contents are let go.
+    /// Refuses reads from now on. Called before the contents are released.
     pub(crate) fn set_emptied(&self) {
         self.emptied.store(true, Ordering::SeqCst);
     }

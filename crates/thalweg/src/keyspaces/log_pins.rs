@@ -3,11 +3,11 @@
 //! Each keyspace pins the log at the oldest record that it has in no table ([`Keyspace::oldest_mark`]), and each
 //! definition that the manifest does not know pins it at its record ([`super::Definitions`]).
 //!
-//! While the log is replayed, records that were not reached yet are in no buffer. So edits of that time need the log
-//! from the record on that was replayed last.
+//! While the log is replayed, records that are still to be replayed are in no buffer. So edits of that time need the
+//! log from the last replayed record on.
 //!
 //! Records in fast tables pin the log as those in memtables do, but have a bound of their own ([`TierRoom`]): flushes
-//! of memtables do not release them. So what asks whether flushes must hurry does not count them.
+//! of memtables do not release them. So the checks of whether flushes must hurry do not count them.
 //!
 //! Locks: `replayed_to` is held for a copy.
 
@@ -21,7 +21,7 @@ use crate::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// An edit of its own is worth this many segments that nothing needs.
+/// An edit of its own is worth its cost when nothing needs this many segments.
 const UNNEEDED_SEGMENTS: u32 = 4;
 
 /// See the module.
@@ -32,7 +32,7 @@ pub(crate) struct LogPins {
     log_bytes_max: u64,
     /// The segment that the last edit with a log start named.
     start_segment: AtomicU32,
-    /// While the log is replayed: where the record begins that was replayed last. Those behind it are nowhere yet.
+    /// While the log is replayed: where the last replayed record begins. Later records are in no buffer yet.
     replayed_to: Mutex<Option<LogMark>>,
     tier: Option<Arc<TierRoom>>,
 }
@@ -61,7 +61,7 @@ impl LogPins {
         *self.replayed_to.lock() = mark;
     }
 
-    /// Where the record begins that was replayed last, while the log is replayed.
+    /// Where the last replayed record begins, while the log is replayed.
     pub(crate) fn replayed_to(&self) -> Option<LogMark> {
         *self.replayed_to.lock()
     }
@@ -98,21 +98,21 @@ impl LogPins {
         needed
     }
 
-    /// Where the log is needed from once an edit is in force, after which each keyspace pins it at `mark_of`. For the
-    /// edit to name; its answers do not go back.
+    /// Where the log is needed from once an edit is in force, after which each keyspace pins the log at `mark_of`. The
+    /// edit names this mark. Later calls do not return earlier marks.
     pub(crate) fn start_after(&self, mark_of: impl Fn(&dyn Keyspace) -> Option<LogMark>) -> LogMark {
         let needed = self.needed_by(mark_of);
         self.start_segment.fetch_max(needed.position.segment(), Ordering::Relaxed);
         needed
     }
 
-    /// Where the log is needed from for what is in buffers.
+    /// Where the log is needed from for the records in buffers.
     fn needed_by_buffers(&self) -> LogMark {
         self.needed_by(|keyspace| keyspace.oldest_buffer_mark())
     }
 
-    /// Bytes of the log from the oldest pin on, those of the fast tier left out. Segments before it only wait for an
-    /// edit to settle.
+    /// Bytes of the log from the oldest pin on, without the pins of the fast tier. Segments before that pin only wait
+    /// for an edit to settle.
     pub(crate) fn pinned_bytes(&self) -> u64 {
         self.log.bytes_from(self.needed_by_buffers().position.segment())
     }
@@ -123,19 +123,21 @@ impl LogPins {
         self.tier.as_ref().map_or(backlog, |tier| backlog.saturating_sub(tier.log_bytes_alone()))
     }
 
-    /// Looks at what the fast tier pins, now that the log is longer or shorter, or the tier has let some of it go.
+    /// Looks at what the fast tier pins. Called when the log has become longer or shorter, or the tier has released
+    /// some of it.
     pub(crate) fn look_at_tier(&self) {
         let Some(tier) = &self.tier else { return };
         let (all, buffers) = (self.needed().position, self.needed_by_buffers().position);
         if all >= buffers {
             return tier.set_log_bytes(0, 0);
         }
-        // What the tier pins is counted to the byte: it grows evenly, and so does what slows writers down.
+        // The log that the tier pins is counted to the byte: it grows evenly, and so does the pressure on writers.
         let (from, to) = (self.log.bytes_from(all.segment()), self.log.bytes_from(buffers.segment()));
         tier.set_log_bytes(self.log.bytes_since(all), from.saturating_sub(to));
     }
 
-    /// The oldest pinned segment, when the log is longer than it may be: what begins at or before it is to be flushed.
+    /// The oldest pinned segment, if the log is longer than it may be. Buffers that begin in it or before it are to be
+    /// flushed.
     pub(crate) fn segment_to_relieve(&self) -> Option<u32> {
         if self.backlog_bytes() <= self.log_bytes_max {
             return None;
@@ -144,7 +146,7 @@ impl LogPins {
         (self.log.bytes_from(oldest) > self.log_bytes_max).then_some(oldest)
     }
 
-    /// Whether enough segments are unneeded that an edit of their own pays.
+    /// Whether enough segments are unneeded to be worth an edit of their own.
     pub(crate) fn are_segments_unneeded(&self) -> bool {
         let told = self.start_segment.load(Ordering::Relaxed);
         self.needed().position.segment() >= told.saturating_add(UNNEEDED_SEGMENTS)

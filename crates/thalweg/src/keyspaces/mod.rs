@@ -1,7 +1,7 @@
 //! Keyspaces of any kind: which ones exist, what they need of the log, and how writers wait for them.
 //!
-//! A kind of keyspace implements [`Keyspace`] and [`Kind`], registers its keyspaces in the [`Registry`], and brings the
-//! background work of its own. This module knows no kind. In reading order:
+//! A kind of keyspace implements [`Keyspace`] and [`Kind`], registers its keyspaces in the [`Registry`], and has its
+//! own background work. This module knows no kind. In reading order:
 //!
 //! - `keyspace`: the traits;
 //! - `lifecycle`: whether a keyspace was dropped or cleared;
@@ -15,11 +15,11 @@
 //! - `installer`: definitions on their way into the manifest;
 //! - `supply`: how fast the background makes one kind of room;
 //! - `level0_job`: what the compaction of level 0 that is under way means for the pressure on writers;
-//! - `compaction_pace`: the rate at which compactions go that nobody waits for;
+//! - `compaction_pace`: the rate of compactions that nobody waits for;
 //! - `pacer`: the rate at which writers of one buffer may go;
-//! - `tier_room`: how much the fast tier holds of what it may;
+//! - `tier_room`: how full the fast tier is;
 //! - `backpressure`: how writers are slowed down and stopped, by cause;
-//! - `space_watch`: what is done when the file system has little room;
+//! - `space_watch`: refuses puts and frees space when the file system has little room;
 //! - `idle_memory`: memory that a quiet database gives back.
 
 mod backpressure;

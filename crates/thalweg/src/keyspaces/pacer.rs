@@ -8,17 +8,17 @@
 //! rate × 2 × (1 − pressure)
 //! ```
 //!
-//! of the kind that allows least ([`super::level0_job`] has a bound of its own), and a tenth of the rate at least where
-//! writers stop once there is no room. That is faster than room is made below a pressure of one half, slower above it,
-//! and equal to it at one half, where writers settle. Writers hardly ever reach the end while the background makes any
-//! room.
+//! of the kind that allows least ([`super::level0_job`] has a bound of its own). If writers stop once that kind of room
+//! is used up, they may go at a tenth of the rate at least. Below a pressure of one half writers are faster than room
+//! is made, above it they are slower. At one half both are equal, and writers settle there. Writers hardly ever reach
+//! the end while the background makes any room.
 //!
-//! A level that is too large has no pressure of its own: it delays the compactions of level 0, whose length and rate
-//! show it.
+//! A level that is too large has no pressure of its own: it delays the compactions of level 0, and the length and the
+//! rate of level 0 show that.
 //!
 //! The writers share one schedule. Each takes the time after the writer before it, and sleeps until then if that is far
 //! enough ahead. The schedule is at most a second ahead, and is reset once there is no pressure, so that no writer pays
-//! for long for room that was short once.
+//! long for a shortage that is over.
 //!
 //! Locks: `rates` is held for arithmetic.
 
@@ -31,30 +31,30 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A shorter sleep costs more than it delays.
 const SLEEP_MIN_NS: u64 = 200_000;
 
-/// A longer sleep would be a stall. Later writers sleep the rest; a writer of many bytes sleeps as long as these take,
-/// and looks again after each such time whether it still has to.
+/// A longer sleep would be a stall. Later writers sleep the rest. A writer of many bytes sleeps for as long as its
+/// bytes take, and checks after each such time whether it still has to.
 pub(super) const SLEEP_MAX_NS: u64 = 20_000_000;
 
 /// The schedule is at most this far ahead.
 const LEAD_MAX_NS: u64 = 1_000_000_000;
 
-/// Writers that are slowed down compute the rate anew after this time: settle rounds and other buffers make room, too.
+/// Writers that are slowed down compute the rate again after this time: settle rounds and other buffers make room, too.
 const STALE_NS: u64 = 10_000_000;
 
 /// Writers are never slowed down below this rate, in bytes a second. A stall stops them then, and is counted.
 const RATE_MIN: f64 = 1e6;
 
-/// Nor below this part of the rate at which the background makes room, where writers stop once there is none. Where few
-/// memtables are all the room, each one that is sealed is all the pressure there can be, and a flush takes it away in
-/// milliseconds.
+/// Writers are also never slowed down below this part of the rate at which the background makes room, if they stop once
+/// there is no room. If the room is only a few memtables, a single sealed one may be full pressure, and a flush removes
+/// it within milliseconds.
 const RATE_PART_MIN: f64 = 0.1;
 
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Pacer {
-    /// Nanoseconds for a mebibyte of memtable; 0: as fast as they can.
+    /// Nanoseconds for a mebibyte of memtable; 0: writers are not slowed down.
     ns_per_mib: AtomicU64,
-    /// When that was computed.
+    /// When `ns_per_mib` was computed.
     pressed_ns: AtomicU64,
     /// The end of the schedule.
     until_ns: AtomicU64,
@@ -86,15 +86,16 @@ impl Rates {
 /// How far each kind of room has run out: 0 to 1.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Pressure {
-    /// Sealed memtables,
+    /// The pressure of sealed memtables.
     pub(crate) flush: f64,
-    /// and the log, which flushes give back, too.
+    /// The pressure of the log, whose room flushes give back, too.
     pub(crate) log: f64,
-    /// Replaced tables: what rounds give back. Writers never stop for them, so they may become as slow as it takes.
+    /// The pressure of replaced tables, whose room settle rounds give back. Writers never stop for them, so they may
+    /// become as slow as it takes.
     pub(crate) retained: f64,
-    /// Tables in level 0,
+    /// The pressure of tables in level 0.
     pub(crate) compaction: f64,
-    /// and the bytes a second with which there is room for them until the compaction under way ends.
+    /// The bytes a second for which level 0 has room until the compaction under way ends.
     pub(crate) compaction_rate_max: Option<f64>,
     /// The fast tier, and the bytes a second that evictions give back of it, if there were any.
     pub(crate) tier: f64,
@@ -136,7 +137,7 @@ impl Pacer {
         *self.rates() = theirs.clone();
     }
 
-    /// Level 0 has tables to give, since now if not before.
+    /// Notes that level 0 has tables to give, from now on if it had none before.
     pub(crate) fn compaction_due(&self, now_ns: u64) {
         self.rates().compaction.due(now_ns);
     }
@@ -149,14 +150,15 @@ impl Pacer {
         rates.level0_job.begun(now_ns, tables, bytes);
     }
 
-    /// The compaction of level 0 rests for so long, by its own will: it could go faster, and does once writers wait.
+    /// Notes that the compaction of level 0 pauses voluntarily for `ns`: it could go faster, and does once writers
+    /// wait.
     pub(crate) fn compaction_rested(&self, ns: u64) {
         let mut rates = self.rates();
         rates.compaction.rested(ns);
         rates.level0_job.rested(ns);
     }
 
-    /// Tables of `bytes` have left level 0, and it has more to give or not.
+    /// Notes that tables of `bytes` have left level 0, and whether it has more to give.
     pub(crate) fn compaction_gave(&self, now_ns: u64, bytes: u64, has_more: bool) {
         let mut rates = self.rates();
         let bytes = rates.expanded(bytes);
@@ -164,7 +166,7 @@ impl Pacer {
         rates.level0_job.gave(now_ns);
     }
 
-    /// The compaction of level 0 has ended, whatever became of it.
+    /// Notes that the compaction of level 0 has ended, successfully or not.
     pub(crate) fn compaction_ended(&self) {
         self.rates().level0_job.ended();
     }
@@ -185,7 +187,7 @@ impl Pacer {
         now_ns.saturating_sub(self.pressed_ns.load(Ordering::Relaxed)) >= STALE_NS
     }
 
-    /// Computes the rate, now that the room has changed.
+    /// Computes the rate. Called when the room has changed.
     pub(crate) fn press(&self, now_ns: u64, pressure: Pressure) {
         self.pressed_ns.store(now_ns, Ordering::Relaxed);
         let least = {

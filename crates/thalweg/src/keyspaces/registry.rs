@@ -1,7 +1,7 @@
 //! [`Registry`]: the keyspaces that exist now, of all kinds.
 //!
-//! A definition is queued before the map changes, and whoever needs both looks at the map first. So a keyspace that is
-//! new in the map has its definition in the queue, and so has one that is gone from the map, until the manifest knows.
+//! A definition is queued before the map changes, and code that needs both reads the map first. So a keyspace that is
+//! new in the map, or gone from it, has its definition in the queue until the manifest knows the definition.
 //!
 //! Locks: `map` is held for a clone or a swap, never together with that of the definitions.
 
@@ -80,7 +80,7 @@ impl Registry {
         &self.definitions
     }
 
-    /// Adds a keyspace that the record at `mark` creates, as `new` says.
+    /// Adds a keyspace that the record at `mark` creates. `creation` is the change for the manifest.
     pub(crate) fn create(&self, keyspace: Arc<dyn Keyspace>, creation: Change, mark: LogMark, seq: SeqNo) {
         self.define(Definition::create(creation, mark, seq), |map| map.insert(keyspace));
     }
@@ -100,7 +100,7 @@ impl Registry {
 
     fn define(&self, definition: Definition, change: impl FnOnce(&mut KeyspaceMap)) {
         self.definitions.push(definition);
-        // A copy, unless nobody looks at it.
+        // Copies the map if a reader holds it.
         change(Arc::make_mut(&mut self.map.write()));
     }
 
@@ -109,8 +109,8 @@ impl Registry {
         !self.unchanged_while(|| !self.keyspaces().iter().any(|keyspace| keyspace.has_pending_flush()))
     }
 
-    /// Whether `look` found what it looked for in all buffers of all keyspaces. `false` when buffers were divided or
-    /// joined meanwhile: `look` may have missed one.
+    /// Whether `look` returned `true` and no buffers were divided or joined meanwhile. Otherwise `look`, which looks at
+    /// all buffers of all keyspaces, may have missed one.
     pub(crate) fn unchanged_while(&self, look: impl FnOnce() -> bool) -> bool {
         let before = self.epoch.load(Ordering::SeqCst);
         look() && self.epoch.load(Ordering::SeqCst) == before

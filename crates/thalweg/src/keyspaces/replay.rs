@@ -1,4 +1,4 @@
-//! [`Replay`]: the keyspaces that the log makes of the recovered state.
+//! [`Replay`]: replays the log into the keyspaces of the recovered state.
 //!
 //! Between two records the registry is that of a database which has written the first and not the second. So flushes
 //! may run there ([`super::LogPins::set_replayed_to`]), after [`Replay::load`].
@@ -19,7 +19,7 @@ pub(crate) struct Replay<'a> {
     /// The directory of the log, for errors.
     log: PathBuf,
     registry: Arc<Registry>,
-    /// Those of the registry.
+    /// The keyspaces of the registry.
     keyspaces: Arc<KeyspaceMap>,
     next_keyspace: KeyspaceId,
     is_loaded: bool,
@@ -95,14 +95,14 @@ impl<'a> Replay<'a> {
             }
             seq = SeqNo(seq.0 + 1);
         }
-        // Where the record ends: all its entries are on one side of a seal.
+        // Seals only where a record ends, so that all entries of a record are on one side of a seal.
         self.last = SeqNo(seq.0 - 1);
         filled.iter().for_each(|keyspace| keyspace.seal_replayed(self.last));
         Ok(!filled.is_empty())
     }
 
-    /// The keyspaces read what they must know of their tables. Comes before the first flush: a flush adds to that, and
-    /// keyspaces that the log creates have nothing else.
+    /// Lets the keyspaces read what they must know of their tables. Comes before the first flush: a flush adds to this
+    /// data, and keyspaces that the log creates have no other.
     pub(crate) fn load(&mut self) -> Result<()> {
         if !std::mem::replace(&mut self.is_loaded, true) {
             self.keyspaces.iter().try_for_each(|keyspace| keyspace.load())?;
@@ -166,7 +166,8 @@ impl<'a> Replay<'a> {
 
     fn clear(&mut self, mark: LogMark, id: KeyspaceId, seq: SeqNo) -> Result<()> {
         let Some(keyspace) = self.existing(mark, id)?.cloned() else { return Ok(()) };
-        // The generation before has no table with a record of that number, and the one after it has only such tables.
+        // The generation before the clear has no table with a record of that number, and the one after it has only such
+        // tables.
         if keyspace.was_flushed_at(seq) {
             return Ok(());
         }
@@ -182,7 +183,7 @@ impl<'a> Replay<'a> {
 
     /// Changes the registry.
     fn define(&mut self, change: impl FnOnce(&Registry)) {
-        // So that it need not be copied.
+        // Releases the map, so that the registry need not copy it.
         self.keyspaces = Arc::default();
         change(&self.registry);
         self.keyspaces = self.registry.keyspaces();

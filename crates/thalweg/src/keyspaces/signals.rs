@@ -24,7 +24,7 @@ pub(crate) struct Signals {
     waiting: AtomicUsize,
 }
 
-/// A caller waits for background work as long as this lives.
+/// A guard: a caller waits for background work while it lives.
 pub(crate) struct Waiting<'a>(&'a AtomicUsize);
 
 impl Drop for Waiting<'_> {
@@ -48,14 +48,14 @@ impl Signals {
         })
     }
 
-    /// After a definition was queued: wakes whoever tells the manifest, and whoever waits with a job of a keyspace that
-    /// is gone.
+    /// Wakes the coroutine that tells the manifest, and those that wait with a job of a keyspace that is gone. Called
+    /// after a definition was queued.
     pub(crate) fn definition_queued(&self) {
         self.flush_wanted.notify_all();
         self.compaction_wanted.notify_all();
     }
 
-    /// Blocks a foreground caller until `done`, or until what would bring that about fails.
+    /// Blocks a foreground caller until `done`, or until the background work that leads to it fails.
     pub(crate) fn wait_for_progress(&self, done: impl Fn() -> bool, failure: impl Fn() -> Option<Error>) -> Result<()> {
         let _waiting = self.waiting();
         self.environment.wait_until(&self.progress, || {

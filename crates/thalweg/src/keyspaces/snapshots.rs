@@ -25,19 +25,19 @@ pub(crate) struct SnapshotRegistry {
 /// The events that the return of a snapshot notifies.
 #[derive(Debug)]
 struct ReturnEvents {
-    /// Of any, if that is turned on.
+    /// Notified when any snapshot returns, if that is turned on.
     returned: Arc<Event>,
-    /// Of the last one that did not see a number that [`SnapshotRegistry::all_see`] was asked for.
+    /// Notified when the last snapshot returns that does not see a number which [`SnapshotRegistry::all_see`] denied.
     passed: Arc<Event>,
 }
 
 #[derive(Debug, Default)]
 struct Pinned {
-    /// Numbers, and how many snapshots each has: 0 for some that were given back.
+    /// Numbers, and how many snapshots each has: 0 for some whose snapshots were all given back.
     counts: VecDeque<(SeqNo, usize)>,
     /// How many of them are 0.
     given_back: usize,
-    /// The least number for which [`SnapshotRegistry::all_see`] was asked in vain.
+    /// The least number that [`SnapshotRegistry::all_see`] has denied.
     awaited: Option<SeqNo>,
 }
 
@@ -58,7 +58,7 @@ impl Pinned {
     }
 
     fn give_back(&mut self, seq: SeqNo) {
-        // Most snapshots are short: theirs is the last number, or near it.
+        // Most snapshots are short-lived: their number is the last one, or near it.
         let Some(at) = self.counts.iter().rposition(|(other, _)| *other <= seq) else { return };
         let Some((_, count)) = self.counts.get_mut(at).filter(|(other, count)| *other == seq && *count > 0) else {
             return;
@@ -88,7 +88,7 @@ pub(crate) struct SnapshotSeq {
 }
 
 impl SnapshotRegistry {
-    /// Pins what is visible now.
+    /// Pins the number that is visible now.
     pub(crate) fn pin(self: &Arc<Self>, visible: impl FnOnce() -> SeqNo) -> SnapshotSeq {
         let mut pinned = self.pinned.lock();
         let seq = visible();
@@ -96,13 +96,14 @@ impl SnapshotRegistry {
         SnapshotSeq { registry: Arc::clone(self), seq }
     }
 
-    /// Sets the events that the return of a snapshot notifies: of any, if that is turned on, and of one after which all
-    /// see a number that [`SnapshotRegistry::all_see`] denied.
+    /// Sets the events that the return of a snapshot notifies. `returned`: the return of any snapshot, if that is
+    /// turned on. `passed`: a return after which all snapshots see a number that [`SnapshotRegistry::all_see`] denied.
     pub(crate) fn notify_on_return(&self, returned: Arc<Event>, passed: Arc<Event>) {
         let _ = self.events.set(ReturnEvents { returned, passed });
     }
 
-    /// Turns these notifications on or off. Turned on before [`SnapshotRegistry::boundaries`], it misses no return.
+    /// Turns the notifications of `returned` on or off. Turned on before [`SnapshotRegistry::boundaries`], they miss no
+    /// return.
     pub(crate) fn notify_returns(&self, notify: bool) {
         self.is_awaited.store(notify, Ordering::SeqCst);
     }
@@ -111,8 +112,8 @@ impl SnapshotRegistry {
         self.is_awaited.load(Ordering::SeqCst)
     }
 
-    /// Whether all snapshots, of now and later, see everything up to `seq`, which is visible. If not, the event is
-    /// notified when they do.
+    /// Whether all snapshots, of now and later, see everything up to `seq`, which is visible. If not, the event
+    /// `passed` is notified when they do.
     pub(crate) fn all_see(&self, seq: SeqNo) -> bool {
         let mut pinned = self.pinned.lock();
         let all_see = pinned.all_see(seq);

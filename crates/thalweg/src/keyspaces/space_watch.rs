@@ -1,7 +1,7 @@
-//! [`SpaceWatch`]: what is done where the file system has little room ([`crate::runtime::Space`]).
+//! [`SpaceWatch`]: refuses puts and frees space where the file system has little room ([`crate::runtime::Space`]).
 //!
-//! Removals go on when puts are refused: out of what was left free, and at last out of the reserve. So do small batches
-//! whose caller says that they free space (`frees_space`), if something is removed in them.
+//! Removals go on when puts are refused. They use the space that was left free, and at last the reserve. Small batches
+//! go on, too, if their caller says that they free space (`frees_space`) and they remove something.
 
 use super::registry::Registry;
 use crate::error::{Error, ErrorKind, Result};
@@ -12,9 +12,9 @@ use crate::runtime::{Room, Space};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The largest record, in bytes, that is taken for one that frees space because its caller says so. A caller that says
-/// so of everything can so spend little of what is kept with each write. A file system that cuts a file writes the rest
-/// of a row of 64 KiB again.
+/// The largest record, in bytes, that counts as freeing space because its caller says so. A caller that says so of
+/// every record can thus spend little of the kept space with each write. The bound leaves room for a file system in the
+/// database, which rewrites the rest of a row of 64 KiB when it truncates a file.
 const FREEING_BYTES_MAX: usize = 80 << 10;
 
 /// See the module.
@@ -60,7 +60,7 @@ impl SpaceWatch {
         has_changed
     }
 
-    /// After a flush or a compaction: looks again, where room was short.
+    /// Looks at the room again if it was short. Called after a flush or a compaction.
     pub(crate) fn watch_short(&self) {
         if self.space.is_short() {
             self.look();
@@ -78,7 +78,8 @@ impl SpaceWatch {
         room.bytes == 0 && !(room.for_removals && is_freeing(record, frees_space))
     }
 
-    /// When nothing gives room back to a write that is refused: gives up the reserve for removals, else `NoSpace`.
+    /// Gives up the reserve for removals, else returns `NoSpace`. Called when nothing gives room back to a refused
+    /// write.
     pub(crate) fn spend_reserve(&self, record: &Record, frees_space: bool) -> Result<()> {
         if !is_freeing(record, frees_space) {
             return Err(Error::NoSpace { path: Arc::from(self.space.root()) });
@@ -88,8 +89,8 @@ impl SpaceWatch {
         Ok(())
     }
 
-    /// After background work failed with `error`: on a full disk gives up the reserve, and settles edits soon so that
-    /// the tables they replaced go.
+    /// Gives up the reserve if `error` says that the disk is full, and settles edits soon, so that the tables they
+    /// replaced are removed. Called after background work failed with `error`.
     pub(crate) fn make_room_after(&self, error: &Error) {
         if error.kind() == ErrorKind::NoSpace {
             self.space.give_up_reserve();
@@ -97,7 +98,7 @@ impl SpaceWatch {
         }
     }
 
-    /// Reserves log space. Removals, which may free space in the end, take what was set aside for them.
+    /// Reserves log space. Removals, which may free space in the end, use the space that was set aside for them.
     pub(crate) fn reserve(&self, record: &Record, frees_space: bool) -> Result<Reservation<'_>> {
         self.reserve_as(record, frees_space, |_, _| ())
     }

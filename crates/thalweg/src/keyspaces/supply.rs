@@ -1,15 +1,15 @@
 //! [`Supply`]: how fast the background makes one kind of room.
 
-/// The weight of the measurements so far at the next one.
+/// The factor by which the weight of all earlier measurements shrinks at the next one.
 const DECAY: f64 = 0.7;
 
 pub(super) const NS_A_SECOND: f64 = 1e9;
 
-/// How fast the background makes one kind of room while it works on that: bytes over time, the latest with the most
-/// weight, so that few bytes change little.
+/// The rate at which the background makes one kind of room while it works on that: bytes over time. The latest
+/// measurement has the most weight, and a measurement of few bytes changes little.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Supply {
-    /// Since when it has had work to do.
+    /// Since when the background has had work to do.
     busy_since_ns: Option<u64>,
     pub(super) bytes: f64,
     ns: f64,
@@ -28,7 +28,7 @@ impl Supply {
         self.busy_since_ns = has_more.then_some(now_ns);
     }
 
-    /// The piece of work that is under way rests for so long, by its own will: that is no work.
+    /// Notes that the work under way pauses voluntarily for `ns`. A pause does not count as work.
     pub(super) fn rested(&mut self, ns: u64) {
         if let Some(since_ns) = &mut self.busy_since_ns {
             *since_ns = since_ns.saturating_add(ns);
@@ -40,7 +40,7 @@ impl Supply {
         self.busy_since_ns = has_more.then_some(now_ns);
     }
 
-    /// Bytes a second; `None` before the first.
+    /// Bytes a second; `None` before the first measurement.
     pub(super) fn rate(&self) -> Option<f64> {
         self.rate_at(0)
     }
@@ -53,8 +53,8 @@ impl Supply {
         (bytes > 0.0).then(|| bytes / ns.max(1.0) * NS_A_SECOND)
     }
 
-    /// The same as [`Supply::rate`], if the piece of work that is under way at `now_ns` takes longer than they do on
-    /// average: then it counts as one that gives nothing, for as long as it takes longer.
+    /// As [`Supply::rate`], but lower while the piece of work under way at `now_ns` takes longer than the average one:
+    /// the time beyond the average counts as work that gives nothing.
     pub(super) fn rate_at(&self, now_ns: u64) -> Option<f64> {
         let under_way = self.busy_since_ns.map_or(0, |since| now_ns.saturating_sub(since)) as f64;
         let mean = self.ns * (1.0 - DECAY);

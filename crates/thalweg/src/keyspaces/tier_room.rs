@@ -1,11 +1,12 @@
-//! [`TierRoom`]: how much the fast tier holds of what it may: bytes of memory, and bytes of the log that it pins.
+//! [`TierRoom`]: how full the fast tier is, in bytes of memory and in bytes of the log that it pins.
 //!
-//! A fast table is in no file, so the log keeps its records. [`super::LogPins`] looks at both bounds; the background
-//! work of the kind of keyspace that has a tier evicts; [`super::Backpressure`] slows writers down and stops them.
+//! A fast table is in no file, so the log keeps its records. [`super::LogPins`] looks at the log's bound; the
+//! background work of the kind of keyspace that has a tier evicts; [`super::Backpressure`] slows writers down and stops
+//! them.
 //!
-//! An eviction gives its room back at its end, all at once. Writers that waited for that would go in jerks, or stop. So
-//! what they are slowed down by counts the part that running evictions have merged as gone ([`RunningEviction`]). And
-//! it counts as there what is *coming*: sealed memtables, which the next flushes bring into the tier.
+//! An eviction gives its room back at its end, all at once. Writers that waited for the end would go in jerks, or stop.
+//! So the pressure on writers counts the part that running evictions have merged as gone ([`RunningEviction`]). It
+//! counts *coming* bytes as there: sealed memtables, which the next flushes bring into the tier.
 //!
 //! Locks: `evictions` is held for arithmetic.
 
@@ -15,27 +16,27 @@ use crate::sync::Mutex;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-/// Writers are slowed down from this percentage of the capacity on, which counts what running evictions have merged as
-/// gone. They come to rest half-way to the next, so that a partition that is evicted still has room above it.
+/// Writers are slowed down from this percentage of the capacity on. Bytes that running evictions have merged count as
+/// gone. Writers settle half-way to the next percentage, so that a partition that is evicted still has room above it.
 const SLOW_PERCENT: u64 = 85;
 
-/// They are as slow as they may be from this one on,
+/// Writers are as slow as they may be from this percentage on.
 const SLOWEST_PERCENT: u64 = 97;
 
-/// and stop at this one: a memtable that is active by then may still come.
+/// Writers stop at this percentage: a memtable that is active by then may still come.
 const STOP_PERCENT: u64 = 98;
 
-/// Writers are also slowed down from this percentage on, which counts what running evictions have merged as there: an
+/// Writers are also slowed down from this percentage on. Bytes that running evictions have merged count as there: an
 /// eviction may wait long for the device before it gives its room back.
 const SLOW_LIVE_PERCENT: u64 = 92;
 
-/// Partitions are evicted for the log when the tier pins this part less of it than it may: an eighth.
+/// Evictions for the log begin when the tier pins this part less of the log than it may: an eighth.
 const LOG_EVICT_PART: u64 = 8;
 
-/// Writers are stopped when it pins this part more than it may: a tenth.
+/// Writers are stopped when the tier pins this part more of the log than it may: a tenth.
 const LOG_STOP_PART: u64 = 10;
 
-/// Ranges are to take newer views when tables that only readers have take this part of the capacity: a tenth.
+/// Ranges are to take newer views when tables that only readers hold take this part of the capacity: a tenth.
 const HELD_PART: u64 = 10;
 
 /// See the module.
@@ -45,28 +46,28 @@ pub(crate) struct TierRoom {
     log_bytes_max: u64,
     /// Bytes of the tables that partitions have.
     live_bytes: AtomicU64,
-    /// The same with those that only readers have.
+    /// Bytes of these tables and of those that only readers hold.
     held_bytes: AtomicU64,
     /// How often tables have left a partition.
     replacements: AtomicU64,
     /// Bytes of the log from the oldest record on that only the tier has, at the last look.
     log_bytes: AtomicU64,
-    /// Bytes of them before the first one that something else needs, too.
+    /// The part of `log_bytes` before the first record that something else needs, too.
     log_bytes_alone: AtomicU64,
     /// Bytes that running evictions have merged.
     leaving_bytes: AtomicU64,
     /// Callers that wait until the tier is empty.
     drains: AtomicUsize,
-    /// Callers that wait until its tables are merged.
+    /// Callers that wait until the tables of the tier are merged.
     merges: AtomicUsize,
-    /// Its medium had no room for a table. Something is evicted before the next try.
+    /// Whether its medium had no room for a table. Something is evicted before the next try.
     is_refused: AtomicBool,
     /// How fast evictions give room back.
     evictions: Mutex<Evictions>,
 }
 
-/// How fast evictions give room back. All that run count together, by what they merge: one alone takes long, and the
-/// pace of writers is not to wait for its end.
+/// How fast evictions give room back. All running evictions count together, by the bytes they have merged: a single one
+/// takes long, and the pace of writers must not wait for its end.
 #[derive(Debug, Default)]
 struct Evictions {
     supply: Supply,
@@ -76,7 +77,7 @@ struct Evictions {
     merged: u64,
 }
 
-/// The first evictions have no rate before they have merged this: half a step would be measured.
+/// The first evictions have no rate before they have merged this many bytes: half a step would be measured.
 const MEASURED_BYTES_MIN: u64 = 1 << 20;
 
 impl Evictions {
@@ -88,13 +89,13 @@ impl Evictions {
         self.running += 1;
     }
 
-    /// One has ended well.
+    /// Notes that an eviction has ended successfully.
     fn gave(&mut self, now_ns: u64) {
         self.running -= 1;
         self.supply.gave(now_ns, std::mem::take(&mut self.merged) as f64, self.running > 0);
     }
 
-    /// One has failed, after it had merged so much.
+    /// Notes that an eviction has failed after it had merged `merged` bytes.
     fn failed(&mut self, merged: u64) {
         self.running -= 1;
         self.merged = self.merged.saturating_sub(merged);
@@ -132,8 +133,8 @@ impl Drop for TierCharge {
     }
 }
 
-/// An eviction that runs. When it is dropped, what it has merged does not count as gone any more: either the tables
-/// have left the tier, or they stay.
+/// A running eviction. Once it is dropped, the bytes that it has merged no longer count as gone: either the tables have
+/// left the tier, or they stay.
 pub(crate) struct RunningEviction {
     room: Arc<TierRoom>,
     /// Bytes of the tables that it takes out of the tier.
@@ -143,7 +144,7 @@ pub(crate) struct RunningEviction {
 }
 
 impl RunningEviction {
-    /// It has merged `bytes` more, as they are in the tables.
+    /// Notes that it has merged `bytes` more, counted as they are in the tables.
     pub(crate) fn advance(&self, bytes: u64) {
         let merged = self.merged.load(Ordering::Relaxed);
         let more = bytes.min(self.bytes.saturating_sub(merged));
@@ -152,7 +153,7 @@ impl RunningEviction {
         self.room.evictions.lock().merged += more;
     }
 
-    /// Its tables have left the tier.
+    /// Notes that its tables have left the tier.
     pub(crate) fn finish(mut self, now_ns: u64) {
         self.advance(self.bytes);
         self.room.evictions.lock().gave(now_ns);
@@ -170,7 +171,7 @@ impl Drop for RunningEviction {
     }
 }
 
-/// While it lives, the tier is emptied, and memtables that find nothing of their partition in it pass it by.
+/// A guard: while it lives, the tier is emptied, and memtables whose partition has nothing in the tier bypass it.
 pub(crate) struct TierDrain(Arc<TierRoom>);
 
 impl Drop for TierDrain {
@@ -179,7 +180,7 @@ impl Drop for TierDrain {
     }
 }
 
-/// While it lives, unsorted tables are merged, whatever the cost models say.
+/// A guard: while it lives, unsorted tables are merged, whatever the cost models say.
 pub(crate) struct TierMerge(Arc<TierRoom>);
 
 impl Drop for TierMerge {
@@ -222,7 +223,7 @@ impl TierRoom {
         self.live_bytes.load(Ordering::Relaxed)
     }
 
-    /// Bytes of all its tables, those included that only readers have.
+    /// Bytes of all its tables, including those that only readers hold.
     pub(crate) fn held_bytes(&self) -> u64 {
         self.held_bytes.load(Ordering::Relaxed)
     }
@@ -232,7 +233,7 @@ impl TierRoom {
         self.live_bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// Counts that tables have left a partition: its readers do not find them any more.
+    /// Notes that tables have left a partition: its readers no longer find them.
     pub(crate) fn count_replacement(&self) {
         self.replacements.fetch_add(1, Ordering::Release);
     }
@@ -249,8 +250,8 @@ impl TierRoom {
         self.held_bytes().saturating_sub(self.live_bytes()) > self.capacity_bytes / HELD_PART
     }
 
-    /// Notes what of the log it pins: bytes from the oldest record on that only it has, and how many of them nothing
-    /// else needs.
+    /// Notes how much of the log the tier pins: `bytes` from the oldest record on that only the tier has, of which
+    /// nothing else needs `alone`.
     pub(super) fn set_log_bytes(&self, bytes: u64, alone: u64) {
         self.log_bytes.store(bytes, Ordering::Relaxed);
         self.log_bytes_alone.store(alone, Ordering::Relaxed);
@@ -261,18 +262,19 @@ impl TierRoom {
         self.log_bytes.load(Ordering::Relaxed)
     }
 
-    /// Those of them that nothing else needs.
+    /// Bytes of the log that only the tier pins, at the last look.
     pub(super) fn log_bytes_alone(&self) -> u64 {
         self.log_bytes_alone.load(Ordering::Relaxed)
     }
 
-    /// Bytes of the log from which on the partition that pins the oldest of them is to be evicted, so that its eviction
-    /// has ended when the tier pins as much as it may.
+    /// The bytes of pinned log at which the partition that pins the oldest of them is to be evicted. Its eviction then
+    /// ends by the time the tier pins as much as it may.
     pub(crate) fn log_evict_bytes(&self) -> u64 {
         self.log_bytes_max - self.log_bytes_max / LOG_EVICT_PART
     }
 
-    /// Whether it pins that much: somebody is to look for that partition.
+    /// Whether the tier pins more than [`TierRoom::log_evict_bytes`], so that the partition with the oldest record must
+    /// leave.
     pub(crate) fn is_log_long(&self) -> bool {
         self.log_bytes() > self.log_evict_bytes()
     }
@@ -299,12 +301,12 @@ impl TierRoom {
         self.drains.load(Ordering::SeqCst) > 0 || self.is_refused.load(Ordering::SeqCst)
     }
 
-    /// Notes whether its medium has refused a table for want of room.
+    /// Notes whether its medium has refused a table because it was full.
     pub(crate) fn set_refused(&self, is_refused: bool) {
         self.is_refused.store(is_refused, Ordering::SeqCst);
     }
 
-    /// An eviction of `bytes` of tables begins. One coroutine advances it.
+    /// Begins an eviction of `bytes` of tables. One coroutine advances it.
     pub(crate) fn begin_eviction(self: &Arc<Self>, now_ns: u64, bytes: u64) -> RunningEviction {
         self.evictions.lock().begin(now_ns);
         RunningEviction { room: Arc::clone(self), bytes, merged: AtomicU64::new(0), has_finished: false }
@@ -331,7 +333,7 @@ impl TierRoom {
         self.there(coming) >= self.capacity_bytes / 100 * STOP_PERCENT || self.log_bytes() > self.log_stop_bytes()
     }
 
-    /// Bytes of its tables, and those that are coming: none while memtables pass it by.
+    /// Bytes of its tables and of the `coming` memtables, which do not count while memtables bypass the tier.
     fn there(&self, coming: u64) -> u64 {
         self.live_bytes().saturating_add(if self.is_drained() { 0 } else { coming })
     }

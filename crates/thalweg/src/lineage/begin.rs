@@ -23,13 +23,13 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize};
 use std::sync::{Arc, OnceLock};
 
-/// The outputs of unsettled edits may keep open this part of the files that the process may open: an eighth.
+/// Outputs of unsettled edits may keep open one part in this many of the files that the process may open: an eighth.
 const UNSYNCED_FILES_PART: u64 = 8;
 
 impl Lineage {
     /// Begins a new manifest with the recovered state, or an empty one, and makes it the current one, durably. The old
-    /// manifest and orphans may go afterwards; [`Lineage::attach`] removes them once the log has begun, too. The root
-    /// directory must exist, durably. `log/`, `tables/` and `lost/` are created where they are missing.
+    /// manifest and orphans are not needed afterwards; [`Lineage::attach`] removes them after the log has begun, too.
+    /// The root directory must exist and be durable. `log/`, `tables/` and `lost/` are created if they are missing.
     pub(crate) fn begin(
         environment: Environment,
         health: Arc<Health>,
@@ -66,13 +66,14 @@ impl Lineage {
             }
         }
         let state = state.unwrap_or_default();
-        // Each time with a number of its own: a first manifest may be in force, although its name is not durable yet.
+        // Each attempt takes a new number: the manifest of a failed attempt may be in force, although its name is not
+        // durable yet.
         let begin = || {
             let number = files::next_manifest_number(&*environment.storage, &root, last)?;
             write::begin(&environment, Some(&metrics), &root, number, &state)
         };
         let begun = match begin() {
-            // The work that frees space starts after the open, so the open must not fail for want of space.
+            // The work that frees space starts after the open, so the open must not fail for lack of space.
             Err(error) if error.kind() == ErrorKind::NoSpace && !planted(Bug::OpenKeepsReserve) => {
                 if space.give_up_reserve() { begin()? } else { return Err(error) }
             }
@@ -107,8 +108,8 @@ impl Lineage {
         }))
     }
 
-    /// Gives lineage the log and the tables, which begin after it. Removes the old manifest, orphans, and the tables
-    /// that only edits before the recovered state named. Must come before the first install.
+    /// Connects the lineage to the log and the tables, which begin after it. Removes the old manifest, orphans, and
+    /// tables that only edits before the recovered state named. Must be called before the first install.
     pub(crate) fn attach(
         &self,
         log: Arc<Log>,

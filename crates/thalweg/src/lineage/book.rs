@@ -1,4 +1,4 @@
-//! [`Book`]: what the lock of an open lineage guards.
+//! [`Book`]: the data under the lock of an open lineage.
 
 use super::manifest::write::Begun;
 use super::removal::retained::{Input, Retained};
@@ -10,15 +10,15 @@ use crate::error::Error;
 use crate::format::EditId;
 use crate::runtime::BackgroundFile;
 
-/// A manifest is replaced once it has grown by this much, and to four times what it began with. That is a few hundred
-/// edits for the four syncs of a new manifest.
+/// The bytes by which a manifest must grow before it is replaced; it must also grow to four times its first length. So
+/// a few hundred edits share the four syncs of a new manifest.
 const ROTATION_BYTES: u64 = 64 << 10;
 
 /// The edits, the manifest in force, and the tables that were replaced.
 pub(super) struct Book {
     /// The state after all edits, settled or not.
     pub(super) state: State,
-    /// The bytes of its tables on the disk, each counted once.
+    /// The bytes of the tables of `state` on the disk, each table counted once.
     live_bytes: u64,
     /// Takes the last edit of `state` back. Set while that edit is being appended.
     pub(super) tentative: Option<TakeBack>,
@@ -29,15 +29,15 @@ pub(super) struct Book {
     /// The number of the next manifest.
     pub(super) next_number: u64,
     pub(super) rotation_bytes: u64,
-    /// A caller waits until this edit is settled.
+    /// The last edit that a caller waits for until it is settled.
     pub(super) wanted: EditId,
-    /// The last look at the journal, for [`super::settle::backend::Rule::Commits`].
+    /// The last poll of the journal, for [`super::settle::backend::Rule::Commits`].
     pub(super) poll: Option<Poll>,
     /// How often settling failed without poisoning.
     pub(super) failures: u64,
     /// The last of these failures.
     pub(super) failure: Option<Error>,
-    /// The `closed` record was written: no record may follow it.
+    /// Whether the `closed` record was written. No record may follow it.
     pub(super) is_closed: bool,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct OpenManifest {
     pub(super) rotate_at: u64,
 }
 
-/// A look at the commit counter of the journal, and what was appended by then.
+/// One reading of the journal's commit counter, with the last edit and the end of the manifest at that time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Poll {
     pub(super) commits: u64,
@@ -63,7 +63,7 @@ pub(super) struct Poll {
 }
 
 impl Book {
-    /// Everything in `state` is settled, in the manifest `begun`.
+    /// Creates the book of a lineage. Everything in `state` is settled, in the manifest `begun`.
     pub(super) fn new(state: State, begun: Begun) -> Self {
         let next_number = begun.header.number + 1;
         Book {
@@ -88,12 +88,12 @@ impl Book {
         self.live_bytes
     }
 
-    /// Appends the edit that `state` already has to the ledger. `gone`: the inputs that no partition names any more.
+    /// Appends an edit, which `state` already includes, to the ledger. `gone`: inputs that no partition names after it.
     pub(super) fn append(&mut self, id: EditId, edit: Edit, end: u64, gone: Vec<Input>, now_ns: u64) {
         let gone_bytes: u64 = gone.iter().map(Input::disk_bytes).sum();
         self.live_bytes = (self.live_bytes + edit.output_disk_bytes()).saturating_sub(gone_bytes);
         self.ledger.append(id, edit, end, gone, now_ns);
-        // Unit tests give inputs that no table was made for.
+        // Unit tests pass inputs for which no table exists.
         #[cfg(not(test))]
         debug_assert_eq!(self.live_bytes, disk_bytes(&self.state), "what is counted is what there is");
     }
@@ -104,7 +104,7 @@ fn disk_bytes(state: &State) -> u64 {
 }
 
 impl OpenManifest {
-    /// The manifest `begun`, which is replaced once it has grown by `rotation_bytes` and fourfold.
+    /// Returns the manifest `begun`, to be replaced once it has grown by `rotation_bytes` and to four times its length.
     pub(super) fn new(begun: Begun, rotation_bytes: u64) -> Self {
         OpenManifest {
             file: BackgroundFile::new(begun.file),

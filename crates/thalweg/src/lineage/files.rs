@@ -34,7 +34,7 @@ pub(super) fn table_id(name: &str) -> Option<u64> {
     (format!("{id:010}") == digits).then_some(id)
 }
 
-/// Returns the name of a table file, as [`crate::table::TableStore::path`] has it.
+/// Returns the name of a table file, the last part of [`crate::table::TableStore::path`].
 pub(super) fn table_name(id: TableId) -> String {
     format!("{:010}.table", id.0)
 }
@@ -43,7 +43,7 @@ pub(super) fn table_name(id: TableId) -> String {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Homes<'a> {
     pub(crate) root: &'a Path,
-    /// That of the fast tier; `None` if the database has none.
+    /// The directory of the fast tier; `None` if the database has no fast tier.
     pub(crate) fast: Option<&'a Path>,
 }
 
@@ -51,7 +51,7 @@ pub(crate) struct Homes<'a> {
 pub(crate) const FAST: &str = "FAST";
 
 impl<'a> Homes<'a> {
-    /// Those of a database without a fast tier.
+    /// Returns the directories of a database without a fast tier.
     #[cfg(test)]
     pub(crate) fn of(root: &'a Path) -> Self {
         Homes { root, fast: None }
@@ -83,7 +83,7 @@ pub(super) fn file_name(file: TableFile) -> String {
     }
 }
 
-/// Returns the table that a file in the directory of a home has, or `None` for a file that is no table.
+/// Returns the table of the file `name` in the directory of `home`, or `None` if that file is no table.
 pub(super) fn table_file(home: Home, name: &str) -> Option<TableFile> {
     let id = match home {
         Home::Disk => table_id(name),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 pub(super) struct LogAndTables {
     pub(super) log: Arc<Log>,
     pub(super) tables: Arc<TableStore>,
-    /// `None` where no fast table is in a file.
+    /// The files of fast tables; `None` if fast tables are not in files.
     pub(super) fast: Option<Arc<FastTableFiles>>,
 }
 
@@ -31,7 +31,7 @@ impl LogAndTables {
         fast
     }
 
-    /// Returns the file of a table as its writer has it open, until it was synced.
+    /// Returns the file of a table as its writer opened it; `None` after [`LogAndTables::forget_unsynced`].
     pub(super) fn unsynced(&self, table: TableFile) -> Option<Arc<dyn File>> {
         match table.home {
             Home::Disk => self.tables.unsynced(table.id),
@@ -39,12 +39,12 @@ impl LogAndTables {
         }
     }
 
-    /// Returns how many tables have such a file.
+    /// Returns how many tables have a file that [`LogAndTables::unsynced`] returns.
     pub(super) fn unsynced_files(&self) -> usize {
         self.tables.unsynced_files() + self.fast.as_ref().map_or(0, |fast| fast.unsynced_files())
     }
 
-    /// Closes the file that [`LogAndTables::unsynced`] returns. `is_synced`: it was synced, and not merely replaced.
+    /// Closes the file that [`LogAndTables::unsynced`] returns. `is_synced`: whether it was synced or merely replaced.
     pub(super) fn forget_unsynced(&self, table: TableFile, is_synced: bool) {
         match table.home {
             Home::Disk => self.tables.forget_unsynced(table.id, is_synced),

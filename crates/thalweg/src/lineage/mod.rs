@@ -11,10 +11,10 @@
 //! - `manifest`: the bytes and files of the manifest.
 //! - `recovery`: what an open finds.
 //! - `log_and_tables`: the log and the tables, as lineage uses them.
-//! - `book`: what the lock of an open lineage guards.
+//! - `book`: the data under the lock of an open lineage.
 //! - `open`: the lineage of an open database, and its locks.
 //! - `settle`: installs edits, makes them durable, settles them, replaces the manifest.
-//! - `removal`: gives back what replaced tables take.
+//! - `removal`: drops the handles and removes the files of replaced tables.
 //! - `close`: waits until edits are settled; the clean close.
 //! - `begin`: begins a lineage, and starts its coroutines.
 

@@ -1,11 +1,11 @@
 //! [`Lineage`]: the lineage of an open database, its locks, and its state.
 //!
-//! Two asynchronous mutexes, taken in this order where both are needed:
-//! - `syncing`: held by whoever syncs the manifest. Only its holder records syncs in the ledger.
-//! - `turn`: held by whoever appends to the manifest, so it decides the order of edits. Only its holder changes
+//! The lineage has two asynchronous mutexes. A caller that needs both takes them in this order:
+//! - `syncing`: held by a caller that syncs the manifest. Only its holder records syncs in the ledger.
+//! - `turn`: held by a caller that appends to the manifest, so it decides the order of edits. Only its holder changes
 //!   `book.open` and appends to `book.ledger`. No caller waits for a sync while it holds `turn`.
 //!
-//! One lock, `book`. It is never held across I/O, an await, or a call to log or tables.
+//! It has one lock, `book`, which is never held across I/O, an await, or a call to log or tables.
 
 use super::book::Book;
 use super::log_and_tables::LogAndTables;
@@ -25,11 +25,11 @@ use std::sync::{Arc, OnceLock};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Settling {
     pub(crate) backend: DurabilityBackend,
-    /// A round begins this long after the first unsettled edit, unless something presses.
+    /// A round begins this long after the first unsettled edit, unless there is a reason to begin it sooner.
     pub(crate) interval_ns: u64,
     /// See [`crate::Builder::retained_bytes_max`].
     pub(crate) retained_bytes_max: Option<u64>,
-    /// Bytes of replaced fast tables at which a round begins; `None` where none is in a file.
+    /// Bytes of replaced fast tables at which a round begins; `None` if fast tables are not in files.
     pub(crate) fast_retained_bytes_max: Option<u64>,
     /// Unsettled edits may pin half of this many bytes of the log.
     pub(crate) log_bytes_max: u64,
@@ -55,22 +55,22 @@ pub(crate) struct Lineage {
     /// Wakes the settler and the remover.
     pub(super) wake: Arc<Event>,
     pub(super) stopping: AtomicBool,
-    /// How many rounds are to begin at once because a table found no room: one that settles, one that releases inputs.
+    /// How many rounds must begin at once because a table found no room: the first settles, the second releases inputs.
     pub(super) rounds_for_space: AtomicUsize,
     /// A round begins at once when the outputs of unsettled edits keep more files open than this.
     pub(super) unsynced_files_max: usize,
-    /// A table found no room: files are removed without pauses until none is waiting.
+    /// Whether files are removed without pauses until none is waiting, because a table found no room.
     pub(super) presses: AtomicBool,
     /// Larger files are removed in pieces of this many bytes.
     pub(super) piece_bytes: AtomicU64,
-    /// Settled inputs may wait for their last reader. The remover sets this before it looks at them, so a reader that
-    /// leaves after the look finds it set.
+    /// Whether settled inputs may wait for their last reader. It is set before the remover looks at them, so a reader
+    /// that leaves after the look finds it set.
     pub(super) readers_awaited: AtomicBool,
-    /// Checkpoints in progress: no file is unlinked meanwhile.
+    /// The number of checkpoints in progress. While there is one, no file is unlinked.
     pub(super) holds: AtomicUsize,
 }
 
-/// While it lives, no table is unlinked; see [`Lineage::hold_unlinks`].
+/// Prevents tables from being unlinked while it lives; see [`Lineage::hold_unlinks`].
 pub(crate) struct UnlinkHold<'a> {
     lineage: &'a Lineage,
 }
@@ -88,10 +88,10 @@ impl Lineage {
         self.wake.notify_all();
     }
 
-    /// Notes that a reader has dropped what it held. Wakes the remover if a table waits for readers; else this costs
-    /// one load.
+    /// Notes that a reader has dropped the tables that it held. Wakes the remover if a table waits for readers;
+    /// otherwise this costs one load.
     pub(crate) fn readers_left(&self) {
-        // Orders the drop before the load. The counterpart is in `Lineage::release`.
+        // Orders the drop before the load. The counterpart is in `Lineage::retain`.
         fence(Ordering::SeqCst);
         if self.readers_awaited.load(Ordering::Relaxed) {
             self.wake_cleanup();
@@ -144,14 +144,14 @@ impl Lineage {
         state
     }
 
-    /// Returns the state at the last edit that a `settled` record reaches. Its tables, and the log that it needs, exist
-    /// as long as a hold and a pin that were taken before keep them.
+    /// Returns the state at the last edit that a `settled` record reaches. A hold and a pin that were taken before the
+    /// call keep its tables and the log that it needs.
     pub(crate) fn durable_state(&self) -> State {
         self.book().ledger.to_rotate().0.clone()
     }
 
-    /// Returns the last edit of [`Lineage::state`]. The log of a checkpoint may name edits up to the last one at the
-    /// time of its copy, as settled; so must its manifest.
+    /// Returns the last edit of [`Lineage::state`]. The log of a checkpoint may name as settled any edit up to the last
+    /// one at the time of its copy. So the manifest of the checkpoint must reach that edit, too.
     pub(crate) fn last_edit(&self) -> EditId {
         self.book().ledger.appended()
     }
@@ -162,7 +162,8 @@ impl Lineage {
         self.space.replenish_reserve(live);
     }
 
-    /// Sets after how many bytes of growth a manifest is replaced; it must also grow to four times its first length.
+    /// Sets the growth in bytes after which a manifest is replaced. Later manifests must also grow to four times their
+    /// first length.
     #[cfg(any(test, feature = "simulation"))]
     pub(crate) fn set_rotation_bytes(&self, bytes: u64) {
         let mut book = self.book();

@@ -1,10 +1,10 @@
-//! [`Recovered`]: what an open finds (`docs/durability.md`; X13, NOB-A2).
+//! [`Recovered`]: the state that an open finds on the disk (`docs/durability.md`; X13, NOB-A2).
 //!
 //! 1. Everything that is read is made durable first, then read past the page cache.
 //! 2. Recovery chooses the longest prefix of edits whose outputs all verify. The prefix ends before the first unsettled
 //!    edit that reaches beyond the valid end of the log.
 //!
-//! Recovery changes nothing on the disk but durability. It refuses the open ([`DamagePolicy::Strict`]) where something
+//! Recovery changes nothing on the disk except durability. It refuses the open ([`DamagePolicy::Strict`]) if something
 //! that was durable once is gone.
 
 use crate::error::{Error, Result};
@@ -33,13 +33,12 @@ pub(crate) struct Recovered {
     pub(crate) closed: Option<LogMark>,
     /// The number of the manifest that was read.
     manifest: u64,
-    /// `PointInTime` dropped the tail of the manifest: a copy goes to `lost/`.
+    /// Whether `PointInTime` dropped the tail of the manifest. Then a copy of the manifest goes to `lost/`.
     is_damaged: bool,
 }
 
 impl Recovered {
-    /// Runs recovery. Returns `None` if there is no database in the root. With `read_only` it does not even change
-    /// durability.
+    /// Runs recovery. Returns `None` if there is no database in the root. With `read_only` it syncs nothing.
     pub(crate) fn run(
         environment: &Environment,
         homes: Homes<'_>,
@@ -134,8 +133,8 @@ pub(super) fn choose(
         }
         apply(path, &mut state, edit, *id)?;
     }
-    // Records before an edit's mark may be lost, and with them the way to the mark. Then the log continues at its end:
-    // no chosen edit and no promise reaches further.
+    // The log may have lost records before an edit's mark, so that no reading of the log reaches the mark. Then the log
+    // continues at its end: no chosen edit and no promise reaches further.
     if state.log_start.position > log.end.position {
         state.log_start = log.end;
     }
@@ -147,7 +146,7 @@ pub(super) fn choose(
     Ok(state)
 }
 
-/// Decides about durable content that is gone: refuse it, or note it as dropped.
+/// Decides about durable content that is gone: refuses the open, or notes the content as dropped.
 pub(super) struct Verdict {
     pub(super) policy: DamagePolicy,
     pub(super) dropped: Vec<String>,

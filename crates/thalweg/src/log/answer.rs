@@ -1,8 +1,8 @@
-//! The coroutines that make the log durable for the callbacks that wait, and call them.
+//! The coroutines that make the log durable for waiting callbacks, and call these callbacks.
 //!
-//! There is one for each sync that may be in flight. Each leads a sync when the callbacks that wait, and the threads
-//! that wait with them, may have one (`frontier.rs`). Otherwise it waits: the end of each sync wakes it, and each
-//! callback that no sync covers.
+//! There is one coroutine for each sync that may be in flight. A coroutine leads a sync when the waiting callbacks and
+//! the threads that wait with them may have one (`frontier.rs`). Otherwise it waits. The end of each sync wakes it, and
+//! so does each callback that no sync covers.
 
 use super::callbacks::Callbacks;
 use super::frontier::SyncJob;
@@ -12,7 +12,7 @@ use crate::format::LogPosition;
 use crate::planted::{Bug, planted};
 use std::sync::Arc;
 
-/// Ends the callbacks with the last of the coroutines, however that ends.
+/// Ends the callbacks when the last coroutine is gone, whether it finished or was dropped.
 struct End(Arc<Callbacks>);
 
 impl Drop for End {
@@ -41,7 +41,7 @@ impl Log {
         loop {
             match self.environment.until(&callbacks.wanted, || self.next_step(callbacks)).await {
                 Step::End => {
-                    // A thread that was woken alone to lead may have left that to this coroutine.
+                    // A thread that was woken alone to lead a sync may have left the sync to this coroutine.
                     self.wake_all_groups();
                     return;
                 }
@@ -56,7 +56,7 @@ impl Log {
         }
     }
 
-    /// Returns what there is to do, if anything. Callbacks that are due go before the end.
+    /// Returns the next step, if there is one. Due callbacks are called before the coroutine ends.
     fn next_step(&self, callbacks: &Callbacks) -> Option<Step<'_>> {
         if callbacks.is_due(self.answerable()) {
             return Some(Step::Call);
@@ -67,7 +67,7 @@ impl Log {
         self.lead_for_callbacks().map(Step::Run)
     }
 
-    /// Returns up to where callbacks may be called.
+    /// Returns the position up to which callbacks may be called.
     fn answerable(&self) -> LogPosition {
         if planted(Bug::TicketTooEarly) { self.published().position } else { self.durable() }
     }

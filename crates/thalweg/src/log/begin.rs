@@ -37,8 +37,8 @@ const SEGMENTS_OPEN_MIN: usize = 4;
 
 impl Log {
     /// Begins a new log in an empty `directory`, or continues a recovered one after its end (see [`Scan`]): prepares a
-    /// new segment and seals the valid end of the old ones. The recovered state must be durable in a new manifest
-    /// before.
+    /// new segment and seals the valid end of the old ones. Before the call, the recovered state must be durable in a
+    /// new manifest.
     pub(crate) fn begin(
         environment: Environment,
         health: Arc<Health>,
@@ -112,8 +112,8 @@ impl Log {
         tasks
     }
 
-    /// Refuses new reservations, waits for writers that have one, and makes the log durable. Returns its end. Even
-    /// after an error no writer stores into the log any more.
+    /// Refuses new reservations, waits for writers that have one, and makes the log durable. Returns the end of the
+    /// log. When this returns, even with an error, no writer stores into the log.
     pub(crate) fn finish_writes(&self) -> Result<LogMark> {
         let next_ticket = {
             let mut tail = self.lock_tail();
@@ -172,13 +172,13 @@ struct Start<'a> {
 }
 
 impl Start<'_> {
-    /// Begins a new log. Files of an open that was cut off before it had a manifest are removed first, durably, because
-    /// the first segment of a log is found by its index alone.
+    /// Begins a new log. First removes, durably, the files of an interrupted open that had no manifest yet, because the
+    /// first segment of a log is found by its index alone.
     fn fresh(&self) -> Result<(Tail, EditId)> {
         let slots = Slots::load(self.environment, self.directory, OpenMode::Read)?;
         let library = Library { environment: Some(self.environment), slots: &slots, mode: OpenMode::Read };
         if search(&library, LogMark::default(), LogPosition::default())?.records > 0 {
-            // A manifest was durable before the first record was written. So it is lost.
+            // A manifest is durable before the first record is written. So the manifest of these records is lost.
             return Err(Error::corruption(self.directory, 0, "a manifest for the records in this log", "none"));
         }
         for slot in &slots.slots {
@@ -228,8 +228,8 @@ impl Start<'_> {
         Ok((tail, scan.settled))
     }
 
-    /// Makes an empty segment with the identity of the log's start, because `PointInTime` found that start gone. So the
-    /// mark in the manifest still leads to a segment.
+    /// Makes an empty segment with the identity of the log's start, if `PointInTime` found no such segment. So the mark
+    /// in the manifest still leads to a segment.
     fn restore_start(&self, scan: &mut Scan) -> Result<()> {
         let end = scan.end;
         let id = SegmentId { index: end.position.segment(), generation: end.generation };
@@ -248,8 +248,8 @@ impl Start<'_> {
         Ok(())
     }
 
-    /// Makes the segment that the log continues in, and returns the next slot number. Uses a slot that no seal names,
-    /// or else a new file; where that finds no room, any such slot.
+    /// Makes the segment that the log continues in. Returns it and the next slot number. Uses a slot that no seal
+    /// names, or else a new file. If there is no room for a new file, uses such a slot of any size.
     fn first_segment(&self, scan: &mut Scan, header: SegmentHeader) -> Result<(Segment, u32)> {
         let next_number = scan.slots.next_number();
         if let Some(segment) = self.reuse(scan, header, header.bytes.saturating_mul(2))? {
@@ -284,7 +284,7 @@ impl Start<'_> {
         preparation.run(self.environment, self.metrics).map(Some)
     }
 
-    /// Writes the seal over the end of what was recovered, and makes it durable.
+    /// Writes the seal at the end of the recovered records, and makes it durable.
     fn seal_end(&self, scan: &Scan, successor: SegmentId) -> Result<()> {
         let id = SegmentId { index: scan.end.position.segment(), generation: scan.end.generation };
         let Some((slot, header)) = scan.slots.find(id) else {

@@ -4,12 +4,12 @@
 //! the coroutines in `answer.rs`, in the order of positions. Once these have ended, `when_durable` calls every callback
 //! itself.
 //!
-//! **Groups.** A callback that waits counts as a caller of the next sync (`frontier.rs`), unless a sync was issued that
-//! covers it. Then that sync's end answers it. Otherwise it notifies `wanted`, and a coroutine issues a sync when that
-//! may be.
+//! **Groups.** If an issued sync covers a waiting callback, the end of that sync answers the callback. Otherwise the
+//! callback counts as a caller of the next sync (`frontier.rs`). It notifies `wanted`, and a coroutine issues a sync as
+//! soon as it may.
 //!
-//! This is all that a ticket shares with the log: it is small, and may outlive the log. Locks: `queue`, held for a few
-//! instructions, also under the lock of the syncs; no callback is called or dropped under it.
+//! A ticket shares only [`Callbacks`] with the log. The struct is small, and may outlive the log. Locks: `queue`, held
+//! for a few instructions, also under the lock of the syncs; no callback is called or dropped under it.
 
 use crate::error::{Error, Result};
 use crate::format::LogPosition;
@@ -20,10 +20,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Gets `Ok` when its position is durable.
+/// A function that gets `Ok` when its position is durable.
 pub(crate) type Callback = Box<dyn FnOnce(Result<()>) + Send>;
 
-/// See the module.
+/// The callbacks that wait for positions of one log.
 pub(crate) struct Callbacks {
     /// The durable frontier, as a raw position. The log moves it.
     durable: Arc<AtomicU64>,
@@ -36,12 +36,12 @@ pub(crate) struct Callbacks {
 
 #[derive(Default)]
 struct Queue {
-    /// In the order of positions.
+    /// The waiting callbacks, in the order of positions.
     waiting: BTreeMap<CallbackId, Callback>,
     next_number: u64,
-    /// How far syncs were issued, as far as the callbacks know.
+    /// The position up to which syncs were issued, as far as this queue was told.
     covered: LogPosition,
-    /// How many callbacks wait for positions behind `covered`.
+    /// How many callbacks wait for positions after `covered`.
     uncovered: usize,
     /// Whether a coroutine calls callbacks.
     is_calling: bool,
@@ -57,7 +57,7 @@ enum Coroutines {
     Ended,
 }
 
-/// The place of a callback that waits.
+/// The place of a waiting callback in the queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CallbackId {
     position: LogPosition,
@@ -77,7 +77,7 @@ impl Queue {
         Ok(id)
     }
 
-    /// Removes and returns the callbacks whose positions are not behind `frontier`.
+    /// Removes and returns the callbacks whose positions are not after `frontier`.
     fn take_up_to(&mut self, frontier: LogPosition) -> BTreeMap<CallbackId, Callback> {
         let later = self.waiting.split_off(&CallbackId { position: frontier, number: u64::MAX });
         if frontier > self.covered {
@@ -102,7 +102,7 @@ impl Callbacks {
         self.durable.load(Ordering::Acquire) >= position.raw()
     }
 
-    /// Returns what a caller gets that will wait no longer for `position`.
+    /// Returns the result for a caller that stops waiting for `position`.
     pub(crate) fn outcome(&self, position: LogPosition) -> Result<()> {
         if self.is_durable(position) {
             return Ok(());
@@ -110,7 +110,8 @@ impl Callbacks {
         Err(self.health.check().err().unwrap_or(Error::Closed))
     }
 
-    /// Has `callback` called once everything before `position` is durable, or never will be. `None`: it was called.
+    /// Registers `callback`, to be called once everything before `position` is durable or never will be. Returns `None`
+    /// if it was called at once.
     pub(crate) fn when_durable(&self, position: LogPosition, callback: Callback) -> Option<CallbackId> {
         if self.is_durable(position) {
             callback(Ok(()));
@@ -151,18 +152,18 @@ impl Callbacks {
         self.lock_queue().next_number
     }
 
-    /// Returns how many callbacks wait that no sync covers.
+    /// Returns how many waiting callbacks no sync covers.
     pub(super) fn uncovered(&self) -> usize {
         self.lock_queue().uncovered
     }
 
-    /// Notes that a sync up to `to` is issued. Returns how many callbacks it covers that none covered before.
+    /// Notes that a sync up to `to` is issued. Returns how many callbacks this sync covers that no earlier one does.
     pub(super) fn cover(&self, to: LogPosition) -> usize {
         let queue = &mut *self.lock_queue();
         if to <= queue.covered {
             return 0;
         }
-        // Few: they were published after `to` was read.
+        // There are few: their records were published after `to` was read.
         let later = queue.waiting.range(CallbackId { position: to, number: u64::MAX }..).count();
         queue.covered = to;
         std::mem::replace(&mut queue.uncovered, later) - later
@@ -176,14 +177,14 @@ impl Callbacks {
         }
     }
 
-    /// Returns whether a callback waits whose position is not behind `frontier`, and no coroutine calls any.
+    /// Returns whether a waiting callback has a position not after `frontier`, and no coroutine is calling callbacks.
     pub(super) fn is_due(&self, frontier: LogPosition) -> bool {
         let queue = &*self.lock_queue();
         !queue.is_calling && queue.waiting.first_key_value().is_some_and(|(id, _)| id.position <= frontier)
     }
 
-    /// Calls the callbacks whose positions are not behind the `frontier`, until there are none. They are called in
-    /// order: if another coroutine is at it, this does nothing.
+    /// Calls the callbacks whose positions are not after the `frontier`, until there are none. Does nothing if another
+    /// coroutine is calling callbacks, so that they are called in order.
     pub(super) fn call_up_to(&self, frontier: impl Fn() -> LogPosition) {
         let is_at_it = std::mem::replace(&mut self.lock_queue().is_calling, true);
         if is_at_it {
@@ -213,7 +214,7 @@ impl Callbacks {
         self.lock_queue().coroutines == Coroutines::Running
     }
 
-    /// Calls all callbacks, because the coroutines end: each with what its position has come to.
+    /// Calls all waiting callbacks, because the coroutines end. Each gets the outcome of its position.
     pub(super) fn end(&self) {
         let left = {
             let queue = &mut *self.lock_queue();
@@ -230,7 +231,7 @@ impl Callbacks {
     }
 }
 
-/// Calls callbacks. One that panics keeps the others from nothing; its panic was reported by the hook for panics.
+/// Calls callbacks. If one panics, the others are still called. The panic hook has reported the panic.
 fn call(callbacks: impl IntoIterator<Item = Callback>, outcome: &Result<()>) {
     for callback in callbacks {
         let _ = catch_unwind(AssertUnwindSafe(|| callback(outcome.clone())));

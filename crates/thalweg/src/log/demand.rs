@@ -7,7 +7,7 @@
 /// Callers wait often if the log has at most this number of bytes for each of them.
 const BYTES_A_CALLER: u64 = 64 << 10;
 
-/// The callers and bytes of the log up to the latest look, and what they said.
+/// The numbers of callers and bytes of the log up to the latest look, and its result.
 #[derive(Debug, Default)]
 pub(super) struct Demand {
     callers: u64,
@@ -16,8 +16,8 @@ pub(super) struct Demand {
 }
 
 impl Demand {
-    /// Returns whether callers wait often. `callers` and `written_bytes` count all since the log began. Few bytes since
-    /// the latest look change nothing.
+    /// Returns whether callers wait often. `callers` and `written_bytes` are totals since the log began. If only a few
+    /// bytes were written since the latest look, the result stays the same.
     pub(super) fn look(&mut self, callers: u64, written_bytes: u64) -> bool {
         let bytes = written_bytes.saturating_sub(self.written_bytes);
         if bytes >= BYTES_A_CALLER {

@@ -1,16 +1,16 @@
 //! [`Forgetting`]: which pages of the log the page cache forgets, so that tables have their memory. Pure.
 //!
 //! A durable segment is read only after a crash. But until flushes release it, the page cache keeps its pages, because
-//! they were stored to. Where reads of tables miss the page cache, they need this memory more. What it costs: once the
-//! file is used again, its pages become zeros before they become records ([`Segment::renew`]).
+//! they were stored to. If reads of tables miss the page cache, tables need this memory more. The cost: when the file
+//! is used again, its pages become zeros before they become records ([`Segment::renew`]).
 
 use super::segment::Segment;
 use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Segments are forgotten if tables had a read past the page cache for this many of their bytes: for a quarter of their
-/// pages. Such a read takes ten times as long as a page that becomes zeros.
+/// Segments are forgotten if tables had a read past the page cache for each 16 KiB of them, that is, for every fourth
+/// page. Such a read takes ten times as long as a page that becomes zeros.
 const BYTES_A_READ: u64 = 16 << 10;
 
 /// How many bytes one step forgets.
@@ -19,7 +19,7 @@ const STEP_BYTES: u32 = 1 << 20;
 /// The segments that the page cache shall forget.
 #[derive(Debug, Default)]
 pub(super) struct Forgetting {
-    /// The reads past the page cache up to the latest look, since the database was opened.
+    /// The number of reads past the page cache from the opening of the database to the latest look.
     direct_reads: u64,
     /// Oldest first.
     segments: VecDeque<Pages>,
@@ -36,10 +36,10 @@ pub(super) struct Pages {
 }
 
 impl Forgetting {
-    /// Looks whether reads miss the page cache, and if so takes the segments in `closed`, which syncs made durable.
-    /// Exceptions are segments before index `let_go_before`, which are used again soon, and those whose records were
-    /// written by position: when such a file is used again, old pages that are missing are read. `direct_reads` counts
-    /// all since the database was opened.
+    /// Takes the segments in `closed`, which syncs made durable, if reads miss the page cache. Leaves out segments
+    /// before index `let_go_before`, because their files are used again soon. Leaves out segments whose records were
+    /// written by position, because missing pages of such a file are read when it is used again. `direct_reads` is the
+    /// total since the database was opened.
     pub(super) fn look(&mut self, closed: &[Arc<Segment>], let_go_before: u32, direct_reads: u64) {
         let bytes: u64 = closed.iter().map(|segment| u64::from(segment.bytes)).sum();
         if bytes == 0 {
@@ -60,7 +60,8 @@ impl Forgetting {
         self.segments.extend(taken);
     }
 
-    /// Returns the next pages to forget. A segment that is not kept any more is left out: its file may be in use again.
+    /// Returns the next pages to forget. Skips segments that are no longer kept, because their files may be in use
+    /// again.
     pub(super) fn next(&mut self, is_kept: impl Fn(u32) -> bool) -> Option<Pages> {
         loop {
             let first = self.segments.front_mut()?;

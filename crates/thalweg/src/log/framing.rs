@@ -13,7 +13,8 @@ pub(super) const FRAGMENT_BYTES: u32 = 8;
 pub(super) const RECORD_HEADER_BYTES: u32 = 28;
 const SEAL_BYTES: u32 = 28;
 const CLOSE_BYTES: u32 = 32;
-/// No fragment begins where fewer bytes than this remain. As many bytes are kept free for a seal.
+/// No fragment begins where fewer bytes than this remain in the block. The segment keeps the same number of bytes free
+/// for a seal.
 pub(super) const ROOM_BYTES: u32 = FRAGMENT_BYTES + CLOSE_BYTES;
 /// The bytes of a whole seal fragment.
 pub(super) const SEAL_FRAGMENT_BYTES: u32 = FRAGMENT_BYTES + SEAL_BYTES;
@@ -147,11 +148,11 @@ impl Close {
     }
 }
 
-/// The start of a fragment, up to the end of what its checksum covers. It lies on the stack. Bytes of the record's body
-/// follow it.
+/// The start of a fragment, up to the last byte that its checksum covers. It is on the stack. Bytes of the record's
+/// body follow it.
 pub(super) struct Head {
-    /// The place of the fragment, which the checksum covers, too, then the bytes after the checksum. When the head is
-    /// finished the checksum overwrites the last bytes of the place.
+    /// The place of the fragment, which the checksum also covers, and then the bytes after the checksum.
+    /// [`Head::finish`] overwrites the last bytes of the place with the checksum.
     bytes: [u8; PLACE_BYTES + ROOM_BYTES as usize - CRC_BYTES],
     end: usize,
 }
@@ -254,7 +255,7 @@ pub(super) fn block_end(offset: u32) -> u32 {
     (offset / BLOCK_BYTES + 1) * BLOCK_BYTES
 }
 
-/// Returns where the next fragment begins after one that ends at `offset`: there, or after the padding.
+/// Returns where the next fragment begins after one that ends at `offset`: at `offset`, or after the padding.
 pub(super) fn align(offset: u32) -> u32 {
     let end = if offset.is_multiple_of(BLOCK_BYTES) { offset } else { block_end(offset) };
     if end - offset < ROOM_BYTES { end } else { offset }

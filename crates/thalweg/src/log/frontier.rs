@@ -3,24 +3,24 @@
 //! **Syncs.** A sync covers what was published before it was issued, from the end of the previous sync's range on. At
 //! most two are in flight, each with its own handle of each segment. They may end in any order, but the frontier moves
 //! only over a prefix *in the order of issue*: the end of one sync says nothing about an earlier one that is still in
-//! flight or failed. A failed sync poisons and stays at the head of that order; nothing is synced again. A settled edit
-//! moves the frontier, too, to where the log is needed from: earlier records are durable in tables, and no recovery
-//! reads them.
+//! flight or failed. A failed sync poisons the database and stays at the head of that order; nothing is synced again. A
+//! settled edit also moves the frontier, to the position from which the log is still needed: earlier records are
+//! durable in tables, and no recovery reads them.
 //!
-//! **Groups.** A caller that wants a position durable leads if it may: it issues a sync at once and waits for no one to
-//! join. Otherwise it joins a *group*: that of the sync in flight that covers it, or that of the next sync. A group is
-//! woken once, when its sync is behind the frontier. When a sync ends, one member of the next group is woken to lead,
-//! if it may.
+//! **Groups.** A caller that needs a position to be durable leads if it may: it issues a sync at once, and does not
+//! wait for others to join. Otherwise it joins a *group*: the group of a sync in flight that covers its position, or
+//! the group of the next sync. A group is woken once, when the frontier has passed its sync. When a sync ends, one
+//! member of the next group is woken, to lead if it may.
 //!
-//! **Leaders.** With no sync in flight any caller may lead. Beside one sync a caller may lead only when the next group
-//! is as large as the group of that sync. So groups grow equal: n writers that always sync form two groups of n / 2.
-//! One waits for the device while the other gathers. Without this rule the first member of a group to come back would
-//! take the free place alone, and the others would wait for two syncs. A callback counts as a caller, too; coroutines
-//! lead for it (`answer.rs`).
+//! **Leaders.** With no sync in flight any caller may lead. While one sync is in flight, a caller may lead only if the
+//! next group is at least as large as the group of that sync. So groups become equally large: n writers that always
+//! sync form two groups of n / 2. One group waits for the device while the other gathers. Without this rule the first
+//! writer of a woken group to return would lead a sync alone, and the others would wait for two syncs. A callback also
+//! counts as a caller; coroutines lead for it (`answer.rs`).
 //!
-//! A thread would sync several segments one after the other. So where a coroutine can have them synced at the same
-//! time, by a ring, a thread leads only syncs of a single segment, and leaves others to a coroutine: it waits by a
-//! callback.
+//! A thread syncs several segments one after the other; a coroutine with a ring syncs them at the same time. So where
+//! there is a ring, a thread leads only syncs of a single segment. It leaves other syncs to a coroutine, and waits for
+//! them by a callback.
 //!
 //! Invariant: while a caller waits in the next group, a sync is in flight, or a woken leader is about to issue one. (Or
 //! the database is poisoned and all callers were woken.) A sync whose leader panics or whose coroutine is dropped
@@ -40,13 +40,13 @@ use crate::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
 
-/// How many segments a coroutine's sync writes at the same time, so that it takes no longer than one.
+/// How many segments a coroutine's sync writes at the same time, so that they take no longer than one segment.
 const SEGMENTS_SYNCED_AT_ONCE: usize = 16;
 
 /// How many bytes at the end of a range a planted bug leaves out.
 const PAGE_BYTES: u32 = 4096;
 
-/// The group in which a waiting caller is counted: once, however often it looks.
+/// The group that counts a waiting caller, so that a caller that looks again is counted only once.
 type Membership = Option<Arc<Event>>;
 
 /// A sync to be run by its leader. It must be finished: dropping it unfinished poisons the database.
@@ -109,7 +109,7 @@ impl Log {
                 Attempt::Failed(error) => return Err(self.fail_with_all(error)),
                 Attempt::Join(group, ticket) => self.environment.scheduler.wait(&group, ticket, None),
                 Attempt::Delegate => match self.wait_by_callback(end) {
-                    // The coroutines have ended. Nobody syncs for this caller now.
+                    // The coroutines have ended, so this caller syncs itself.
                     Err(Error::Closed) => {}
                     Err(error) => return Err(self.fail_with_all(error)),
                     Ok(()) => return Ok(()),
@@ -166,7 +166,7 @@ impl Log {
         let next_woken = Arc::clone(&syncs.next_group.woken);
         let is_member = membership.as_ref().is_some_and(|group| Arc::ptr_eq(group, &next_woken));
         if caller == Caller::Thread && self.is_better_delegated(&syncs) {
-            // Its callback will be the member.
+            // The callback of this caller becomes the member.
             syncs.next_group.members -= usize::from(is_member);
             *membership = None;
             return Attempt::Delegate;
@@ -211,7 +211,7 @@ impl Log {
         self.environment.wait_until(&answered, || answer.get().cloned())
     }
 
-    /// Issues a sync for the callbacks that no sync covers, if there are any and they may have one.
+    /// Issues a sync for the callbacks that no sync covers, if there are any and a sync may be issued.
     pub(super) fn lead_for_callbacks(&self) -> Option<SyncJob<'_>> {
         let mut syncs = self.lock_syncs();
         if self.callbacks.uncovered() == 0 {
@@ -221,7 +221,7 @@ impl Log {
         self.lead(&mut syncs)
     }
 
-    /// Issues a sync for the next group and the callbacks, if there may be one.
+    /// Issues a sync for the next group and the callbacks, if one may be issued.
     fn lead(&self, syncs: &mut Syncs) -> Option<SyncJob<'_>> {
         let handle = syncs.free_handle(syncs.next_group.members + self.callbacks.uncovered())?;
         // Read under the lock of the syncs, so the order of issue is the order of positions.
@@ -277,15 +277,16 @@ impl Log {
         }
     }
 
-    /// Wakes all callers because this one found the database poisoned, and returns `error`. It may be the leader that
-    /// was woken alone, and the poison need not come from a sync, whose end wakes all.
+    /// Wakes all callers, because this caller found the database poisoned. Returns `error`. The end of a failed sync
+    /// wakes all callers. But the poison may have another cause, and then only this caller may have been woken, as a
+    /// leader.
     fn fail_with_all(&self, error: Error) -> Error {
         self.wake_all_groups();
         error
     }
 
-    /// Wakes one member of the next group to lead, if it may. Otherwise another sync is in flight, and its end leads
-    /// here again.
+    /// Wakes one member of the next group to lead, if it may. Otherwise another sync is in flight, and this is called
+    /// again at its end.
     fn wake_next_leader(&self) {
         let next = {
             let syncs = self.lock_syncs();
@@ -296,11 +297,11 @@ impl Log {
         if let Some(next) = next {
             next.notify_one();
         }
-        // The frontier may have moved over callbacks, and those may lead that have no thread beside them.
+        // The frontier may have passed positions of callbacks. And a group of callbacks without a thread may lead.
         self.callbacks.look_again();
     }
 
-    /// Notes that a sync is done. Returns the groups that are behind the frontier now.
+    /// Notes that a sync is done. Returns the groups that the frontier has passed now.
     fn advance_frontier(&self, number: u64) -> Vec<Group> {
         let mut syncs = self.lock_syncs();
         let mut frontier = self.durable();
@@ -408,7 +409,7 @@ impl SyncJob<'_> {
 impl Drop for SyncJob<'_> {
     fn drop(&mut self) {
         if !self.is_finished {
-            // The callers that it covers, and later ones, would wait without end.
+            // The callers that this sync covers, and later callers, would wait forever.
             self.log.health.poison(Error::internal("a sync was given up while it was in flight"));
             self.log.wake_all_groups();
         }

@@ -5,8 +5,8 @@ use super::syncs::RunSync;
 use std::sync::Arc;
 
 impl Log {
-    /// Syncs the log at intervals. From the publication of a record at most one interval passes until a sync that
-    /// covers it is issued, unless a sync is in flight that no other may join.
+    /// Syncs the log at intervals. A sync that covers a record is issued at most one interval after the publication of
+    /// the record, unless a sync in flight allows no other beside it.
     pub(super) async fn sync_at_intervals(self: Arc<Self>) {
         let Some(interval) = self.options.sync_interval else {
             return;
@@ -22,8 +22,8 @@ impl Log {
             if self.is_ended() {
                 return;
             }
-            // A record may have been published while this coroutine did not look: it waited itself, or one of those
-            // that answer callbacks kept the worker busy.
+            // A record may have been published while this coroutine did not look, because it waited for a sync itself,
+            // or because a coroutine that answers callbacks kept the worker busy.
             let last = [own, self.last_in_background()];
             let waited_ns = last.iter().flatten().map(|last| last.waited_ns(now_ns, interval_ns)).max().unwrap_or(0);
             if waited_ns < interval_ns {

@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 /// The log of an open database.
 pub(crate) struct Log {
     pub(super) environment: Environment,
-    /// How many segments may be open, with two descriptors each, that are not durable to their ends.
+    /// How many segments that are not durable to their ends may be open. Each has two descriptors.
     pub(super) segments_open_max: usize,
     pub(super) health: Arc<Health>,
     pub(super) metrics: Arc<Metrics>,

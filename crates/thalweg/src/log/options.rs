@@ -22,6 +22,6 @@ pub enum DamagePolicy {
     /// Refuse to open, change nothing (the default).
     #[default]
     Strict,
-    /// Open with what was written before the damage. What came after it is copied to `lost/` and reported.
+    /// Open with the records written before the damage. Everything after it is copied to `lost/` and reported.
     PointInTime,
 }

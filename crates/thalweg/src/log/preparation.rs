@@ -1,7 +1,7 @@
 //! [`Preparation`]: how a slot gets the identity of a new segment.
 //!
-//! A preparation is a sequence of steps. A coroutine can yield between them; an open takes them at once, up to the
-//! populating, which it leaves to the preparer.
+//! A preparation is a sequence of steps. A coroutine can yield between steps. An open takes all steps at once except
+//! the populating, which it leaves to the preparer.
 //!
 //! Invariant: a slot with a valid header has all its blocks, durably, because a new file is allocated or filled, and
 //! synced, before its header is written. A segment is given out only when its header is durable under a durable name.
@@ -10,10 +10,10 @@
 //! journal, which takes several times as long as a sync of a block that was written before. So a log whose callers wait
 //! for syncs gets new files that are filled, and any other log gets new files that are allocated.
 //!
-//! The pages of a recycled slot may be dirty with an older segment that is not needed on the medium any more. Through a
-//! mapping only the header is synced. Or the page cache has evicted them; then they become zeros, so that nothing is
-//! read to be overwritten. The mapping is populated last, because the syncs of the preparation would undo it.
-//! Locks: none.
+//! The page cache may have dirty pages of the old segment of a recycled slot. They are not needed on the medium, so
+//! through a mapping only the header is synced. Or the page cache has evicted the pages. Then they become zeros, so
+//! that no bytes are read only to be overwritten. The mapping is populated last, because the syncs of the preparation
+//! would undo that. Locks: none.
 
 use super::header::{BLOCK_BYTES, HEADER_BYTES, SegmentHeader};
 use super::segment::Segment;
@@ -54,7 +54,7 @@ pub(super) enum NewBlocks {
     Allocated,
 }
 
-/// A buffer of zeros: a new one may hold anything.
+/// Returns a buffer of zeros. A new buffer may hold any bytes.
 fn zeros() -> IoBuffer {
     let mut zeros = BufferPool::new(FILL_BYTES as usize).take();
     zeros.bytes_mut().fill(0);
@@ -73,7 +73,7 @@ pub(super) struct Preparation {
     clears_page: bool,
     /// The directory of a new file that a coroutine prepares.
     directory: Option<BackgroundDirectory>,
-    /// The zeros that fill such a file.
+    /// The zeros that fill the new file.
     zeros: Option<IoBuffer>,
     stage: Stage,
 }
@@ -91,7 +91,8 @@ impl Preparation {
         Preparation { header, path, new_blocks, is_for_callers, clears_page, directory, zeros, stage: Stage::Map }
     }
 
-    /// The same preparation of a segment that is written by position while callers often wait ([`super::demand`]).
+    /// Returns this preparation, but of a segment that is written by position while callers often wait
+    /// ([`super::demand`]).
     pub(super) fn for_callers(self) -> Self {
         Preparation { is_for_callers: true, ..self }
     }
@@ -102,7 +103,7 @@ impl Preparation {
         matches!(self.stage, Stage::Create | Stage::Map)
     }
 
-    /// Whether only the populating is left, if anything.
+    /// Whether at most the populating is left.
     pub(super) fn is_durable(&self) -> bool {
         matches!(self.stage, Stage::Populate(..) | Stage::Done)
     }
@@ -171,7 +172,7 @@ impl Preparation {
     ) -> Result<Option<Segment>> {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Create => {
-                // Opened before there is a file, so a shortage of descriptors endangers nothing.
+                // The directory is opened before the file exists, so a shortage of descriptors endangers nothing.
                 if let Some(directory) = self.path.parent() {
                     self.directory = Some(BackgroundDirectory::open(&environment.storage, directory)?);
                 }
@@ -189,7 +190,7 @@ impl Preparation {
             }
             Stage::SyncFill(file) => {
                 self.zeros = None;
-                // The name is there already. Its sync and that of the blocks may end in any order.
+                // The name of the file exists already, so the syncs of the name and of the blocks may end in any order.
                 let file: Syncing = Box::pin(async { BackgroundFile::new(file).sync().await });
                 let directory = self.directory.take();
                 let name = directory.map(|directory| -> Syncing { Box::pin(async move { directory.sync().await }) });
@@ -217,8 +218,8 @@ impl Preparation {
         Ok(segment)
     }
 
-    /// Takes all steps but the populating, for an open. It leaves what follows the header: if the power is cut in
-    /// between, the next open may want to keep a copy of what the slot had ([`super::lost`]).
+    /// Takes all steps but the populating, for an open. Does not overwrite the bytes after the header of a recycled
+    /// slot: after a power cut the next open may have to copy them ([`super::lost`]).
     pub(super) fn run(mut self, environment: &Environment, metrics: &Metrics) -> Result<Segment> {
         self.clears_page = false;
         loop {

@@ -1,9 +1,9 @@
 //! The preparer: the background coroutine that keeps spare segments ready.
 //!
-//! It is the only one that prepares segments, so spares have ascending indexes. [`super::sizing`] decides how many and
-//! how large they are. Where there is no room for a new segment the preparer makes a smaller one, or uses any idle
-//! slot. If there is none either, waiting writers get the error, and nothing is poisoned. Any other failure poisons.
-//! Locks: the tail's, never over I/O.
+//! It alone prepares spares, so they have ascending indexes. [`super::sizing`] decides how many and how large they are.
+//! If there is no room for a new segment, the preparer makes a smaller one, or uses any idle slot. If there is no idle
+//! slot either, waiting writers get the error, and the database is not poisoned. Nor is it by the failure of a step
+//! that changes no bytes, or by a lack of descriptors. Any other failure poisons it. Locks: the tail's, never over I/O.
 
 use super::forgetting::Pages;
 use super::header::{BLOCK_BYTES, SEGMENT_BYTES_MIN, SegmentHeader, SegmentId};
@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// For how many segments of the present size a log in use keeps idle slots. It keeps more if it was longer recently.
+/// A log in use keeps idle slots for this number of segments of the present size, or more if it was longer recently.
 const SLOTS_KEPT: u64 = 4;
 
 /// How many segments are made ready at the same time: as many as there may be spares.
@@ -30,27 +30,27 @@ const TOGETHER_MAX: usize = SPARES_MAX;
 
 /// The next work of the preparer.
 enum Work {
-    /// Together, because the syncs of several new files take hardly longer than those of one: the first has committed
-    /// the file system's journal for all of them.
+    /// Prepare segments together, because the syncs of several new files take hardly longer than those of one: the
+    /// first sync commits the file system's journal for all of them.
     Prepare(Vec<Preparation>),
     /// Populate the segment that the log began in, from this offset on.
     Populate(Arc<Segment>, u32),
     /// Remove a slot, and drop the spare that it held outside the lock.
     Remove(PathBuf, Option<Arc<Segment>>),
-    /// Have the page cache forget pages of a durable segment.
+    /// Make the page cache forget pages of a durable segment.
     Forget(Pages),
     End,
 }
 
-/// A step of a preparation that failed.
+/// The failure of a step of a preparation.
 struct Failure {
     error: Error,
     is_harmless: bool,
 }
 
 impl Failure {
-    /// Whether it poisons. Otherwise only this preparation is lost: there was no room, or the directory could not be
-    /// opened to sync it.
+    /// Whether the failure poisons the database. Otherwise only this preparation is lost: there was no room, or the
+    /// directory could not be opened to sync it.
     fn is_final(&self) -> bool {
         let is_shortage = self.error.is_shortage() && !planted(Bug::DescriptorsPoison);
         !self.is_harmless && !is_shortage && !matches!(self.error, Error::NoSpace { .. })
@@ -72,7 +72,7 @@ impl Log {
                 Work::Remove(path, spare) => {
                     yield_now().await;
                     drop(spare);
-                    // A slot that stays does no harm, and the next open tries again.
+                    // A slot that cannot be removed does no harm, and the next open tries again.
                     drop(self.environment.storage.remove(&path));
                     self.health.room_came();
                 }
@@ -97,9 +97,9 @@ impl Log {
         }
     }
 
-    /// Waits until there may be work. A log without a new record meanwhile gives back what it does not use: after a
-    /// pause what its peak has left, and all once it is quiet. `paused_at` is where its last pause began. Without
-    /// anything to give back the preparer sleeps until it is notified.
+    /// Waits until there may be work. If no record comes meanwhile, the log gives back unused space: after a pause the
+    /// idle slots that it kept because of its peak, and all of them once it is quiet. `paused_at` is where the last
+    /// pause began. If there is nothing to give back, the preparer sleeps until it is notified.
     async fn wait_for_work(&self, ticket: Ticket, paused_at: &mut Option<(u32, u32)>) {
         let before = {
             let tail = self.lock_tail();
@@ -149,14 +149,14 @@ impl Log {
             open + tail.supply.spares.len() >= self.segments_open_max
         };
         if is_too_much() {
-            // A failure has poisoned, and waiting writers get that error.
+            // A failed sync has poisoned the database, and waiting writers get its error.
             let _ = self.sync_in_background(self.published().position).await;
             close();
         }
     }
 
-    /// Has the page cache forget pages. Where it is not known which pages it has, they would be read when the file is
-    /// used again.
+    /// Makes the page cache forget pages. Does nothing where the kernel does not say which pages are cached, because
+    /// there the missing pages would be read when the file is used again.
     fn forget(&self, pages: &Pages) {
         let (from, bytes) = (u64::from(pages.from), u64::from(pages.to - pages.from));
         // Only a hint: a file that cannot be opened keeps its pages.
@@ -166,9 +166,9 @@ impl Log {
         }
     }
 
-    /// Runs preparations side by side, and gives each segment out once it and those before it are ready. If one fails,
-    /// those behind it end with it, because spares have ascending indexes; those before it come first. Returns whether
-    /// the preparer goes on.
+    /// Runs preparations side by side, and gives out each segment once it and all earlier ones are ready. If a
+    /// preparation fails, later ones end with it, because spares have ascending indexes. Earlier ones are finished
+    /// first, unless the failure poisons the database. Returns whether the preparer continues.
     async fn prepare(&self, preparations: Vec<Preparation>) -> bool {
         self.lock_tail().supply.sizing.begin_to_make(self.environment.clock.now_ns());
         let mut preparations = VecDeque::from(preparations);
@@ -207,8 +207,8 @@ impl Log {
         first_failure.is_none_or(|failure| self.fail(failure))
     }
 
-    /// Takes a step of each preparation that is not durable, or of some once the log has ended. Those that wait for the
-    /// device do it together. Returns the first that failed, if any has, with the worst failure.
+    /// Takes a step of each preparation that is not durable, or of only some if the log has ended. Steps that wait for
+    /// the device run together. If any failed, returns the index of the first one, with the worst failure.
     async fn advance(&self, preparations: &mut [Preparation]) -> Option<(usize, Failure)> {
         let mut failures: Vec<Option<Failure>> = preparations.iter().map(|_| None).collect();
         let mut waiting = Vec::new();
@@ -226,12 +226,12 @@ impl Log {
         join_bounded(waiting, TOGETHER_MAX).await.ok()?;
         let mut failed = failures.into_iter().enumerate().filter_map(|(at, failure)| Some((at, failure?))).peekable();
         let first_at = failed.peek().map(|(at, _)| *at);
-        // What poisons is not hidden by what does not.
+        // A failure that poisons is not hidden by one that does not.
         let worst = failed.max_by_key(|(at, failure)| (failure.is_final(), std::cmp::Reverse(*at)));
         first_at.zip(worst.map(|(_, failure)| failure))
     }
 
-    /// Takes a step of a preparation, and notes its failure. Never fails itself: others go on.
+    /// Takes a step of a preparation, and notes its failure. Always returns `Ok`, so that other preparations continue.
     async fn step_noted(&self, preparation: &mut Preparation, failure: &mut Option<Failure>) -> Result<()> {
         let is_harmless = preparation.is_harmless();
         *failure = self.step(preparation).await.err().map(|error| Failure { error, is_harmless });
@@ -245,16 +245,17 @@ impl Log {
         }
     }
 
-    /// How many spares there should be: not more than there are room and descriptors for.
+    /// Returns how many spares there should be: at most as many as room and descriptors allow.
     fn spares_wanted(&self, supply: &Supply) -> usize {
         let next = u64::from(supply.sizing.next()).max(1);
         let room = usize::try_from(self.options.space.log_ahead_bytes() / next).unwrap_or(SPARES_MAX);
-        // One is in use, and one is synced.
+        // One open segment is in use, and one is being synced.
         let descriptors = self.segments_open_max.saturating_sub(2).max(1);
         supply.sizing.spares().min(room.max(SPARES_BUSY)).min(descriptors)
     }
 
-    /// How scarce segments are, 0 to 1, and at which rate they are made, in bytes a second. `None`: they are not.
+    /// Returns how scarce segments are, 0 to 1, and the rate at which they are made, in bytes a second. `None`: they
+    /// are not scarce.
     pub(crate) fn scarcity(&self) -> Option<(f64, f64)> {
         let now_ns = self.environment.clock.now_ns();
         let supply = &self.lock_tail().supply;
@@ -276,7 +277,7 @@ impl Log {
         self.supplied.notify_all();
     }
 
-    /// Handles the failure of a step. Returns whether the preparer goes on.
+    /// Handles the failure of a step. Returns whether the preparer continues.
     fn fail(&self, failure: Failure) -> bool {
         let is_final = failure.is_final();
         match is_final {
@@ -286,7 +287,7 @@ impl Log {
         !is_final
     }
 
-    /// Handles a failed preparation. Where there is no room, the next attempt makes a smaller segment or uses any idle
+    /// Handles a failed preparation. If there is no room, the next attempt makes a smaller segment or uses any idle
     /// slot. Otherwise waiting writers get the error.
     fn fall_back(&self, error: Error) {
         {
@@ -326,9 +327,9 @@ impl Log {
             let has_callers = last > 0 && last.saturating_add(1) >= tail.segment.id.index;
             let blocks = if has_callers { NewBlocks::Filled } else { NewBlocks::Allocated };
             let most = match blocks {
-                // On a disk that is short of space one is made ready after the other.
+                // If the disk is short of space, segments are made ready one after the other.
                 _ if self.options.space.is_short() || supply.takes_any => 1,
-                // The device is busy with one. Callers would wait until all are filled.
+                // Filling one segment keeps the device busy, and callers would wait until all are filled.
                 NewBlocks::Filled => 1,
                 // Writers may wait for the first already; and without a ring the worker itself waits for each sync.
                 _ if supply.spares.is_empty() || self.environment.scheduler.ring_refused().is_some() => SPARES_BUSY,
@@ -347,7 +348,7 @@ impl Log {
         let in_use: u64 = tail.segments.values().map(|segment| u64::from(segment.bytes)).sum();
         let ready = wanted.max(SPARES_BUSY) as u64 * next;
         let peak = (supply.peak_bytes + ready).saturating_sub(in_use);
-        // On a disk that is short of space tables need it more.
+        // If the disk is short of space, tables need the space of idle slots more.
         let kept = if self.options.space.is_short() { 0 } else { (SLOTS_KEPT * next).max(peak) };
         let kept = kept.max(supply.spares.iter().take(wanted).map(|spare| u64::from(spare.bytes)).sum());
         if supply.idle_bytes() > kept {

@@ -3,10 +3,10 @@
 //! Invariant: everything before the mark of [`Published`] was copied to the log and inserted by its writer. `visible`
 //! is the mark's sequence number, readable without a lock. Locks: `published`, for a few instructions.
 //!
-//! A close waits until no writer is between a reservation and its end, whatever the health: such a writer stores into
-//! the segments. If the database's lock were free by then, another process could open them. Between a reservation and
-//! its end no writer waits or calls the user's code, so the close waits only briefly. The closing thread holds no
-//! reservation itself.
+//! A close waits until no writer is between a reservation and its end, even if the database is poisoned, because such a
+//! writer stores into the segments. If the database's lock were released earlier, another process could open the
+//! segments. Between a reservation and its end no writer waits or calls the user's code, so the close waits only
+//! briefly. The closing thread holds no reservation itself.
 
 use super::open::Log;
 use super::published::Published;
@@ -18,7 +18,7 @@ use crate::runtime::Point;
 use crate::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
-/// How often a writer checks whether its predecessor is done before it sleeps: some microseconds.
+/// How often a writer checks whether its predecessor is done before it sleeps. All checks take some microseconds.
 const TURNS_SPUN: usize = 200;
 
 impl Log {
@@ -54,7 +54,7 @@ impl Log {
 
     /// Waits until the record that ends at `seq` is visible. The writer of an earlier record makes it visible.
     fn wait_for_turn(&self, seq: SeqNo) -> Result<()> {
-        // That writer usually runs on another core and is done sooner than this one could fall asleep.
+        // The other writer usually runs on another core, and is done before this one could fall asleep.
         for _ in 0..TURNS_SPUN {
             if self.visible() >= seq {
                 return Ok(());
@@ -99,7 +99,7 @@ impl Log {
         !self.is_ended()
     }
 
-    /// Sleeps; ends sooner when the log's coroutines are to end.
+    /// Sleeps for `duration_ns`, or until the log's coroutines are to end.
     pub(crate) async fn sleep_unless_ended(&self, duration_ns: u64) {
         let ticket = self.ended.ticket();
         if !self.is_ended() {
@@ -107,7 +107,8 @@ impl Log {
         }
     }
 
-    /// Blocks until all records before `next_ticket` are published or given up. An error: not all are published.
+    /// Blocks until all records before `next_ticket` are published or given up. Returns an error if not all are
+    /// published.
     pub(super) fn wait_for_writers(&self, next_ticket: u64) -> Result<()> {
         self.lock_published().is_awaited = true;
         self.environment.wait_until(&self.advanced, || {
@@ -128,12 +129,13 @@ impl Log {
         })
     }
 
-    /// Notes that a record will never be published. Must come before the poisoning for it, which wakes a close.
+    /// Notes that a record will never be published. Must be called before the database is poisoned for this record,
+    /// because the poisoning wakes a close.
     pub(super) fn count_given_up(&self) {
         self.lock_published().given_up += 1;
     }
 
-    /// Returns the published position. A planted bug takes it for the frontier.
+    /// Returns the published position. A planted bug uses it as the durable frontier.
     pub(super) fn published_before(&self, mark: LogMark) -> LogPosition {
         // The caller holds the tail's lock, and the order is published before tail. So this only tries.
         self.published.try_lock().map_or(self.durable(), |published| published.position().min(mark.position))

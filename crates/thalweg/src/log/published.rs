@@ -26,8 +26,8 @@ impl Published {
         self.mark.position
     }
 
-    /// Notes that a record is done. Returns whether it was the next one: then it and those that waited for it are
-    /// published.
+    /// Notes that a record is done. Returns whether it was the next one: if so, it and the records that waited for it
+    /// are published.
     pub(super) fn take(&mut self, ticket: u64, end: LogMark) -> bool {
         let Some(behind) = ticket.checked_sub(self.next_ticket) else {
             unreachable!("a record is published once");

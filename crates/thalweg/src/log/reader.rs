@@ -1,8 +1,8 @@
-//! [`LogReader`]: reads the records of a log again that a [`Scan`](super::Scan) has found.
+//! [`LogReader`]: reads again the records of a log that a [`Scan`](super::Scan) has found.
 //!
-//! The log may begin while they are read. It writes a seal at the end that the scan has found: a reader never goes
-//! behind that end. A segment that is still to be read is not used again: the edits of a replay do not let it go.
-//! Locks: none.
+//! The log may begin while a reader reads the records. The log writes a seal at the end that the scan has found, and a
+//! reader never reads past that end. A segment that is still to be read is not used again, because the edits of a
+//! replay do not release it. Locks: none.
 
 use super::header::SegmentId;
 use super::record::Record;
@@ -14,7 +14,7 @@ use crate::runtime::Environment;
 use crate::storage::OpenMode;
 use std::path::{Path, PathBuf};
 
-/// See the module.
+/// Reads the records from the start of the log to the end that a scan has found.
 pub(crate) struct LogReader {
     pub(super) environment: Environment,
     pub(super) directory: PathBuf,

@@ -180,8 +180,8 @@ impl Record {
 
 /// Returns the checksum of a body: the lower half of its xxh3-64.
 ///
-/// It is no CRC because bodies hold what users write. A part that ends with its own CRC adds nothing to a CRC around
-/// it. So a torn write over an older version of that part would pass.
+/// It is not a CRC, because users may write values that end with their own CRC. A part that ends with its own CRC adds
+/// nothing to a CRC around it. So a torn write over an older version of that part would pass.
 pub(super) fn body_checksum(body: &[u8]) -> u32 {
     xxh3_64(body) as u32
 }

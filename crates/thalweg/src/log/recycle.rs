@@ -1,8 +1,8 @@
 //! Releases segments that are not needed any more: their slots go to the supply.
 //!
-//! A segment may go when it lies before the mark that was let go and before every pin, strictly oldest first. Records
-//! before that mark are durable in tables, whether or not they ever were durable in the log. So the durable frontier
-//! moves to the mark, too. Locks: the tail's, never over I/O.
+//! A segment may be released when it lies before the mark of [`Log::let_go`] and before every pin, strictly oldest
+//! first. Records before that mark are durable in tables, even if they never were durable in the log. So the durable
+//! frontier also moves to the mark. Locks: the tail's, never over I/O.
 
 use super::open::Log;
 use super::tail::Tail;
@@ -31,7 +31,7 @@ impl Drop for LogPin {
 }
 
 impl Log {
-    /// Lets the records before `mark` go and recycles segments. The edit that says so must be settled.
+    /// Releases the records before `mark`, and recycles segments. The edit with this start of the log must be settled.
     pub(crate) fn let_go(&self, mark: LogMark) {
         self.advance_frontier_to(mark.position);
         {
@@ -68,7 +68,7 @@ impl Log {
         self.backlog.store(tail.backlog_bytes(), Ordering::Relaxed);
     }
 
-    /// Returns the number of segments that are not released, with the one in use.
+    /// Returns the number of segments that are not released, including the one in use.
     pub(crate) fn segments(&self) -> usize {
         self.lock_tail().segments.len()
     }
@@ -86,7 +86,7 @@ impl Log {
         segments.saturating_sub(u64::from(unused)).saturating_sub(u64::from(position.offset()))
     }
 
-    /// Moves all segments that may go to the supply.
+    /// Moves all segments that may be released to the supply.
     pub(super) fn recycle_what_may_be(&self) {
         let released = {
             let mut tail = self.lock_tail();

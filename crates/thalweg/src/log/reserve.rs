@@ -30,7 +30,7 @@ pub(crate) struct Reservation<'a> {
     /// The boundary after the record.
     pub(super) end: LogMark,
     pub(super) synced: LogPosition,
-    /// Nearly every record has one part, so that one needs no allocation.
+    /// The first part. Nearly every record has only this one, which needs no allocation.
     pub(super) first: Part,
     pub(super) others: Vec<Part>,
     pub(super) is_published: bool,
@@ -41,7 +41,8 @@ impl Reservation<'_> {
     pub(crate) fn first_seq(&self) -> SeqNo {
         self.first_seq
     }
-    /// Returns where the record begins. The log is needed from here while an operation of it is only in a memtable.
+    /// Returns where the record begins. The log is needed from here while an operation of the record is only in a
+    /// memtable.
     pub(crate) fn mark(&self) -> LogMark {
         self.mark
     }
@@ -197,7 +198,7 @@ impl Log {
         result
     }
 
-    /// Reserves with the spares that there are. `None`: more are needed, and requested.
+    /// Reserves with the spares that are ready. If more are needed, requests them and returns `None`.
     fn try_reserve(
         &self,
         tail: &mut Tail,

@@ -1,8 +1,8 @@
 //! [`Scan`]: what recovery finds in the log (`docs/format/log.md`, Reading a log).
 //!
 //! A scan changes nothing but durability. It syncs every file first, so that what it reads cannot be lost later. It
-//! reads past the page cache: what only the cache holds proves nothing about the medium. Where the file system refuses
-//! such reads, the scan writes what it read again in place, and syncs.
+//! reads past the page cache, because bytes that only the cache holds prove nothing about the medium. If the file
+//! system refuses such reads, the scan writes the bytes that it read again in place, and syncs them.
 //!
 //! Let S be the largest synced offset in anything valid. S was a durable frontier. So a gap before S is damage, and a
 //! gap at or after S is what a crash leaves. Locks: none.
@@ -170,7 +170,7 @@ impl Scan {
     /// Begins an empty log at `start`, because `PointInTime` found not even the start.
     fn begin_lost(&mut self, start: LogMark, error: &Error) {
         self.dropped.push(format!("the whole log after sequence number {}: {error}", start.seq));
-        // Segments that are left may name edits that the manifest has lost: new ones get numbers above them.
+        // The remaining segments may name edits that the manifest has lost. New edits get larger numbers.
         self.settled = self.slots.settled_max();
         self.ending = LogEnd::Damaged;
         if start.position == LogPosition::default() {
@@ -223,8 +223,8 @@ impl Scan {
         Ok(())
     }
 
-    /// Returns the bytes of each file that this scan relies on: the header of each segment of the log, and what it read
-    /// there, with the seals. All other bytes may rot.
+    /// Returns the bytes of each file that this scan relies on: the header of each segment of the log, and the bytes
+    /// that it read there, including the seals. All other bytes may be damaged.
     #[cfg(feature = "simulation")]
     pub(crate) fn used_ranges(&self) -> Vec<(PathBuf, Range<u64>)> {
         let place = |(id, range): &(SegmentId, Range<u32>)| {
@@ -239,8 +239,8 @@ impl Scan {
         Library { environment: Some(&self.environment), slots: &self.slots, mode: self.mode }
     }
 
-    /// Writes and syncs again what was read through the cache. A failed sync may have left pages clean that are not on
-    /// the medium, and no later sync writes these.
+    /// Writes again, and syncs, the bytes that were read through the cache. After a failed sync, pages may be clean but
+    /// not on the medium, and no later sync writes such pages.
     fn rewrite_what_was_cached(&self, used: &[(SegmentId, u32)], end: LogMark) -> Result<()> {
         for (id, read) in used {
             let Some((slot, _)) = self.slots.find(*id) else {
@@ -266,7 +266,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Returns what reads the records again. The log may have begun meanwhile.
+    /// Returns a reader that reads the records again. The log may have begun meanwhile.
     pub(crate) fn reader(&self) -> LogReader {
         LogReader {
             environment: self.environment.clone(),
@@ -339,7 +339,7 @@ fn used_ranges(
     entered.iter().map(range).collect()
 }
 
-/// Decides what the end is where the log stops without a clean-close seal.
+/// Decides how the log ends if it stops without a clean-close seal.
 fn judge(stop: &Stop, end: LogMark, synced: LogPosition, evidence: &Evidence, policy: DamagePolicy) -> Result<LogEnd> {
     let is_damage = stop.is_damage || synced > end.position;
     match (is_damage, policy) {

@@ -1,5 +1,4 @@
-//! [`search`]: looks for records that stand behind the place where a walk stopped (`docs/format/log.md`, Reading a
-//! log).
+//! [`search`]: looks for records after the place where a walk stopped (`docs/format/log.md`, Reading a log).
 
 use super::framing::{Close, FRAGMENT_BYTES, Fragment, Kind, RecordHeader, Seal, align, block_end, decode_fragment};
 use super::header::{BLOCK_BYTES, HEADER_BYTES, SegmentId};
@@ -21,9 +20,9 @@ pub(super) struct Evidence {
     pub(super) named: Vec<SegmentId>,
 }
 
-/// Looks for fragments from the block of `end` on, in its segment and in all with a higher index. In the blocks of
-/// `end` and of `stopped`, where the walk stopped, every offset is tried: there the last records of a log may stand
-/// behind a damaged one. Every other block is read from its start. A checksum binds a fragment to its place, so bytes
+/// Looks for fragments from the block of `end` on, in its segment and in all segments with a higher index. Tries every
+/// offset in the blocks of `end` and of `stopped`, where the walk stopped, because there the last records of a log may
+/// follow a damaged one. Reads every other block from its start. A checksum binds a fragment to its place, so bytes
 /// from elsewhere, or in a value, are never taken for a fragment.
 pub(super) fn search(library: &Library<'_>, end: LogMark, stopped: LogPosition) -> Result<Evidence> {
     let mut evidence = Evidence::default();

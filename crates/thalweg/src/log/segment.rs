@@ -13,7 +13,7 @@ use std::sync::Arc;
 /// How many bytes one step makes ready for writes.
 const READY_BYTES: u32 = 1 << 20;
 
-/// The header's page. The other pages begin behind it.
+/// The bytes of the header's page. The other pages begin after it.
 const HEADER_PAGE_BYTES: u32 = 4096;
 
 /// Zeros, in place of old bytes.
@@ -24,8 +24,8 @@ pub(super) struct Segment {
     pub(super) id: SegmentId,
     pub(super) bytes: u32,
     pub(super) path: PathBuf,
-    /// Made while callers often waited for syncs ([`super::demand`]): records are written by position as long as they
-    /// do, and its pages are not populated.
+    /// Whether the segment was made while callers often waited for syncs ([`super::demand`]). If so, its records are
+    /// written by position as long as callers often wait, and its pages are not populated.
     pub(super) is_for_callers: bool,
     /// One handle for each sync that may be in flight. The kernel reports a failed write-back once per open file
     /// description, so two syncs must not share one. Writes go through the first handle. `None`: the segment is durable
@@ -46,8 +46,8 @@ impl SegmentHandle {
         Ok(SegmentHandle { file, mapping })
     }
 
-    /// Makes the bytes `[from, to)` durable. Of a mapping only their pages are written. Pages populated ahead of the
-    /// tail stay writable, so no sync causes page faults in the writers.
+    /// Makes the bytes `[from, to)` durable. With a mapping, writes only the pages of these bytes. Pages populated
+    /// ahead of the tail stay writable, so no sync causes page faults in the writers.
     pub(super) fn sync(&self, from: u32, to: u32) -> Result<()> {
         match &self.mapping {
             Some(mapping) => mapping.sync_range(u64::from(from), u64::from(to)),
@@ -108,10 +108,10 @@ impl Segment {
         self.handle(0)?.file.write_all_at(u64::from(offset), bytes)
     }
 
-    /// Writes the header, and zeros up to the end of its page if it `clears_page`. If the page cache has evicted the
-    /// page of a recycled slot, a part of it could be written only once the rest was read: behind all that is being
-    /// written to the device. The zeros replace records that nobody needs, as the header does. Returns how many bytes
-    /// that were.
+    /// Writes the header, and with `clears_page` also zeros up to the end of its page. If the page cache has evicted
+    /// the page of a recycled slot, a write of a part of the page must first read the rest, and this read waits behind
+    /// all writes at the device. The header and the zeros replace records that are not needed. Returns the number of
+    /// bytes written.
     pub(super) fn write_header(&self, header: &SegmentHeader, clears_page: bool) -> Result<u64> {
         let mut page = header.encode();
         if clears_page {
@@ -128,7 +128,8 @@ impl Segment {
         }
     }
 
-    /// The mapping, if records are stored to it.
+    /// Returns the mapping, unless the segment is for callers. Records are stored to the mapping of such a segment only
+    /// while callers are few.
     pub(super) fn stored_to(&self) -> Option<&dyn Mapping> {
         self.mapping().filter(|_| !self.is_for_callers)
     }
@@ -141,11 +142,12 @@ impl Segment {
         Ok((to < self.bytes).then_some(to))
     }
 
-    /// Makes one step of pages from `from` on ready, in a file whose old records nobody needs, before anything but the
-    /// header is written to it. If the page cache has evicted some of them, the first write to each would wait until
-    /// its old bytes are read. So pages that will be stored to become zeros, which need no read and are not written
-    /// before the records are. Pages that will be written by position are read ahead: their syncs may be of the whole
-    /// file, and would write the zeros too. Returns where the next step begins.
+    /// Makes one step of pages from `from` on ready, in a file whose old records are not needed, before anything but
+    /// the header is written to it. If the page cache has evicted some of these pages, the first write to each would
+    /// wait until its old bytes are read. So pages that will be stored to become zeros. The zeros need no read, and are
+    /// not written to the device before the records are. Pages that will be written by position are read ahead instead,
+    /// because their syncs may be of the whole file, and would also write the zeros. Returns where the next step
+    /// begins.
     pub(super) fn renew(&self, from: u32) -> Result<Option<u32>> {
         let (first, end) = (from.max(HEADER_PAGE_BYTES), self.step_end(from));
         let file = &self.handle(0)?.file;
@@ -166,7 +168,7 @@ impl Segment {
         Ok((end < self.bytes).then_some(end))
     }
 
-    /// Where the step that begins at `from` ends.
+    /// Returns where the step that begins at `from` ends.
     fn step_end(&self, from: u32) -> u32 {
         from.saturating_add(READY_BYTES).min(self.bytes)
     }

@@ -9,37 +9,38 @@
 
 use super::header::{BLOCK_BYTES, SEGMENT_BYTES_MIN};
 
-/// The weight of the preparations so far at the next one.
+/// The weight that earlier preparations keep when the next one is counted.
 const DECAY: f64 = 0.7;
 
 /// A segment that is full within this time makes the next one larger.
 const QUICK_NS: u64 = 1_000_000_000;
 
-/// A log without a new record for this long gives back what it does not use. A workload that pauses for less finds its
-/// segments again: making 26 of them anew cost a 9-second YCSB-A 7 % of its throughput.
+/// A log without a new record for this long gives back unused space. A workload with shorter pauses keeps its segments:
+/// making 26 of them again cost a 9-second YCSB-A 7 % of its throughput.
 pub(super) const QUIET_NS: u64 = 10_000_000_000;
 
-/// A log without a new record for this long keeps no more idle slots than one that was never longer.
+/// A log without a new record for this long forgets its peak: it keeps no more idle slots than a log that was never
+/// longer.
 pub(super) const PAUSE_NS: u64 = 2_000_000_000;
 
-/// By how much the next segment is larger.
+/// The factor by which the next segment is larger.
 const GROWTH: u32 = 4;
 
-/// How many spares a busy log keeps at least.
+/// The least number of spares of a busy log.
 pub(super) const SPARES_BUSY: usize = 2;
 
-/// How many it keeps at most.
+/// The greatest number of spares of a busy log.
 pub(super) const SPARES_MAX: usize = 8;
 
-/// Spares last this long at the rate at which segments become full. To make a segment ready takes 15 ms in the mean;
-/// but on a device that is written to as fast as it can, one of its two or three syncs takes up to 200 ms now and then.
+/// Spares last this long at the rate at which segments become full. To make a segment ready takes 15 ms on average. But
+/// on a device under full write load, one of its two or three syncs sometimes takes up to 200 ms.
 const SLOW_PREPARATION_NS: u64 = 200_000_000;
 
 /// A record should not need more segments than this where the option allows larger ones.
 const SEGMENTS_A_RECORD: u32 = 4;
 
-/// The next segment is made ready when this part of the segment in use is full: a quarter. After a quiet time it is a
-/// quarter of the room that was left then.
+/// The next segment is made ready when 1/`USED_PART` of the segment in use is full: a quarter. After a quiet time, it
+/// is made ready when a quarter of the room that was left at that time is full.
 const USED_PART: u32 = 4;
 
 /// The size of the next segment, and when it is wanted.
@@ -53,12 +54,12 @@ pub(super) struct Sizing {
     begun_ns: u64,
     /// The bytes of the segment in use; 0: it was in use during a pause.
     in_use: u32,
-    /// How long it took to fill the latest segments of the largest size, about; 0: none was filled since a pause.
+    /// About how long it took to fill the latest segments of the largest size; 0: none was filled since a pause.
     full_ns: u64,
     /// Bytes of segments that were made ready, and the time that took, the latest with the most weight.
     made_bytes: f64,
     made_ns: f64,
-    /// Since when others are made ready.
+    /// When the preparation of the segments under way began.
     making_since_ns: Option<u64>,
     is_busy: bool,
     /// A spare is wanted once the segment in use is written up to here.
@@ -105,7 +106,7 @@ impl Sizing {
         self.making_since_ns = Some(now_ns);
     }
 
-    /// Notes that `bytes` of them are ready; 0: that failed.
+    /// Notes that `bytes` of the segments under way are ready; 0: their preparation failed.
     pub(super) fn made(&mut self, bytes: u64, now_ns: u64) {
         if let Some(since) = self.making_since_ns.take().filter(|_| bytes > 0) {
             self.made_bytes = self.made_bytes * DECAY + bytes as f64;
@@ -113,9 +114,10 @@ impl Sizing {
         }
     }
 
-    /// How scarce spares are, if there are `spares` of `wanted`: 0, there are half of those that a log that is filled
-    /// quickly wants, to 1, there is none; and at which rate they are made, in bytes a second. Those that are being
-    /// made count once they take longer than others did.
+    /// Returns how scarce spares are, if there are `spares` of `wanted` ones, and the rate at which they are made, in
+    /// bytes a second. The scarcity goes from 0, if half of the wanted spares are there, to 1, if there is none.
+    /// `None`: spares are not scarce, or the log is filled too slowly, or no rate is known. Segments under way lower
+    /// the rate once they take longer than earlier ones.
     pub(super) fn scarcity(&self, spares: usize, wanted: usize, now_ns: u64) -> Option<(f64, f64)> {
         let enough = wanted / 2;
         if enough < SPARES_BUSY || spares >= enough || self.made_bytes <= 0.0 {
@@ -174,12 +176,13 @@ impl Sizing {
         self.next = SEGMENT_BYTES_MIN.min(self.most);
         (self.full_ns, self.in_use, self.is_busy, self.is_due) = (0, 0, false, false);
         let left = bytes.saturating_sub(offset);
-        // With a quarter of the rest a log that gets a record now and then does not make and remove a spare each time.
+        // A quarter of the remaining room, so that a log with a record now and then does not make and remove a spare
+        // each time.
         self.wake_at = (bytes / USED_PART).max(offset.saturating_add(left / USED_PART));
     }
 
-    /// Returns whether an idle slot of this size serves the log now: not full at once, and not much larger than a new
-    /// segment.
+    /// Returns whether an idle slot of this size fits the log now: it is not full at once, and not much larger than a
+    /// new segment.
     pub(super) fn fits(&self, bytes: u32) -> bool {
         !self.is_too_small(bytes) && bytes <= self.next.saturating_mul(GROWTH)
     }

@@ -20,7 +20,8 @@ pub(super) struct SlotFile {
     pub(super) bytes: u64,
     /// `None`: the header was never finished, or is damaged.
     pub(super) header: Option<SegmentHeader>,
-    /// The place of the header holds neither a header nor zeros. That is damage; a crash leaves zeros.
+    /// Whether the place of the header holds neither a header nor zeros, or the file is shorter than the header states.
+    /// That is damage; a crash leaves zeros.
     pub(super) header_is_damaged: bool,
 }
 

@@ -15,7 +15,7 @@ pub(super) struct Idle {
     pub(super) bytes: u32,
 }
 
-/// Spare segments, idle slots, and what decides how many there are.
+/// Spare segments, idle slots, and the state that decides how many there are.
 pub(super) struct Supply {
     pub(super) sizing: Sizing,
     pub(super) demand: Demand,

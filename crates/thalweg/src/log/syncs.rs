@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// How many syncs may be in flight, and how many handles a segment has.
 pub(super) const IN_FLIGHT_MAX: usize = 2;
 
-/// The syncs in the order of issue, from the first one that is not behind the frontier.
+/// The syncs in the order of issue, from the first one that the frontier has not passed.
 #[derive(Default)]
 pub(super) struct Syncs {
     pub(super) issued: VecDeque<Issued>,
@@ -28,10 +28,12 @@ pub(super) struct RunSync {
 }
 
 impl RunSync {
-    /// How long a record may have waited at `now_ns`, if the log's worker sees only then that it is not durable.
+    /// Returns how long a record may have waited at `now_ns`, if the log's worker sees only then that it is not
+    /// durable.
     ///
-    /// It may have been published right after this sync was issued, while the worker was busy. After a rest of a whole
-    /// interval it was not: the worker was free, and the first record woke it.
+    /// The record may have been published right after this sync was issued, while the worker was busy. But if a whole
+    /// interval has passed and no record came during the sync, the record is new: the worker was free, and the first
+    /// record woke it.
     pub(super) fn waited_ns(self, now_ns: u64, interval_ns: u64) -> u64 {
         let passed_ns = now_ns.saturating_sub(self.issued_ns);
         if self.was_outrun || passed_ns < interval_ns { passed_ns } else { 0 }
@@ -61,7 +63,7 @@ impl Syncs {
         self.issued.iter().filter(|issued| !issued.is_done)
     }
 
-    /// Returns a handle for a next group of `members`, if it may be led.
+    /// Returns a free handle for the sync of a next group of `members`, if one of them may lead it.
     pub(super) fn free_handle(&self, members: usize) -> Option<usize> {
         let largest = self.in_flight().map(|issued| issued.group.members).max().unwrap_or(0);
         let is_free = |handle: &usize| !self.in_flight().any(|issued| issued.handle == *handle);

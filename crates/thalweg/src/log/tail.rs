@@ -13,7 +13,7 @@ const PEAK_FADES_EVERY: u32 = 8;
 /// The end of the log: where the next record goes.
 pub(super) struct Tail {
     pub(super) segment: Arc<Segment>,
-    /// Aligned: a fragment or a seal goes here.
+    /// The aligned offset in `segment` where the next fragment or seal goes.
     pub(super) offset: u32,
     pub(super) last_seq: SeqNo,
     pub(super) next_ticket: u64,
@@ -31,8 +31,8 @@ impl Tail {
         Tail { segment, offset: HEADER_BYTES, last_seq, next_ticket: 0, is_closed: false, segments, supply }
     }
 
-    /// Closes the segments before index `durable`, which are not written or synced any more. Returns the open ones, to
-    /// be dropped outside the lock.
+    /// Closes the segments before index `durable`, which are not written or synced any more. Returns those that were
+    /// open, to be dropped outside the lock.
     #[must_use]
     pub(super) fn close_before(&mut self, durable: u32) -> Vec<Arc<Segment>> {
         let durable = self.segments.range_mut(..durable.min(self.segment.id.index));
@@ -51,13 +51,13 @@ impl Tail {
         self.supply.peak_bytes = self.supply.peak_bytes.saturating_sub(fading).max(in_use);
     }
 
-    /// Returns the bytes of the segments that are not released yet.
+    /// Returns the bytes of the segments from the first one that flushes still need.
     pub(super) fn backlog_bytes(&self) -> u64 {
         self.segments.range(self.supply.let_go_before..).map(|(_, segment)| u64::from(segment.bytes)).sum()
     }
 
-    /// Moves the segments that may go to the supply. Returns them, to be dropped, and so unmapped and closed, outside
-    /// the lock.
+    /// Moves the segments that may be released to the supply. Returns them, to be dropped outside the lock. The drop
+    /// unmaps and closes them.
     #[must_use]
     pub(super) fn release(&mut self) -> Vec<Arc<Segment>> {
         let supply = &mut self.supply;
@@ -75,7 +75,7 @@ impl Tail {
             released.push(segment);
         }
         if !released.is_empty() {
-            // These slots are room, even on a full disk.
+            // The released slots are room for new segments, even on a full disk.
             supply.failed = false;
         }
         released

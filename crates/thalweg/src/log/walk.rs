@@ -32,9 +32,9 @@ pub(super) struct Stop {
     pub(super) position: LogPosition,
     pub(super) expected: String,
     pub(super) found: String,
-    /// This is damage, whatever was synced: a crash cannot have left it.
+    /// Whether this is damage, whatever was synced: a crash cannot have left it.
     pub(super) is_damage: bool,
-    /// Part of a record is there, with right checksums.
+    /// Whether part of a record is there, with right checksums.
     pub(super) is_torn: bool,
 }
 
@@ -181,7 +181,7 @@ impl<'a> Walk<'a> {
         }
         self.offset = next;
         if let Some((_, read)) = self.entered.last_mut() {
-            // Bytes behind a seal are not part of the log.
+            // Bytes after a seal are not part of the log.
             *read = if matches!(kind, Kind::Seal | Kind::Close) { end } else { next };
         }
         Ok((kind, payload))

@@ -35,8 +35,8 @@ impl Log {
         Ok(())
     }
 
-    /// Whether records of the segment are written by position, although it may be mapped: while callers often wait. A
-    /// store would make more of the segment dirty than the record's blocks ([`super::demand`]).
+    /// Whether records of the segment are written by position even if it is mapped. They are while callers often wait.
+    /// A store would make more of the segment dirty than the record's blocks ([`super::demand`]).
     pub(super) fn is_by_position(&self, segment: &Segment) -> bool {
         segment.is_for_callers && self.callers_are_frequent.load(Ordering::Relaxed)
     }
@@ -60,7 +60,8 @@ impl Log {
             let mut bytes = Vec::with_capacity((part.to - part.from) as usize);
             part.lay_out(header, body, |piece| bytes.extend_from_slice(piece));
             let write = || part.segment.write(part.from, &bytes);
-            // A prepared segment needs no space, unless the file system writes elsewhere what is written again (btrfs).
+            // A write to a prepared segment needs no space, unless the file system writes overwritten blocks elsewhere
+            // (btrfs).
             let written = write().or_else(|error| {
                 let is_full = error.kind() == ErrorKind::NoSpace;
                 if is_full && self.options.space.give_up_reserve() { write() } else { Err(error) }

@@ -1,16 +1,16 @@
-//! [`Buffer`]: shared bytes. What `Arc<[u8]>` is, with a choice of where the bytes are.
+//! [`Buffer`]: shared bytes, as an `Arc<[u8]>`, with a choice of where the bytes are.
 //!
-//! A buffer of the allocator is what a read fills, and a caller keeps. A *packed* buffer is what a cache keeps: it is
-//! cut from the cache's own pages (`spans.rs`), not from the heap. A *reusable* one is what a pool of buffers keeps for
-//! the next I/O (`runs.rs`).
+//! A read fills a buffer of the allocator, and the caller keeps it. A cache keeps *packed* buffers: these are cut from
+//! the cache's own pages (`spans.rs`), not from the heap. A pool of buffers keeps *reusable* buffers for the next I/O
+//! (`runs.rs`).
 //!
 //! Why: a cache holds hundreds of MiB in pieces of 4 KiB that one thread allocates and another frees. glibc gives a
-//! freed piece back to the arena of the thread that allocated it, so every arena keeps the memory of its highest tide.
-//! In a mixed load with splits and merges a database had 250 MiB more memory than it counted.
+//! freed piece back to the arena of the thread that allocated it, so every arena keeps as much memory as it ever had in
+//! use. In a mixed load with splits and merges a database had 250 MiB more memory than it counted.
 //!
-//! Invariants: the memory begins with a [`Header`], which `len` bytes follow, all initialised. It is written only
-//! through the one reference to it. Locks: that of the spans or the runs, when a buffer of theirs is made
-//! or freed.
+//! Invariants: the memory begins with a [`Header`], which `len` bytes follow, all initialised. It is written only while
+//! a single reference to it exists. Locks: the lock of the spans or the runs, when one of their buffers is made or
+//! freed.
 
 #![allow(unsafe_code)]
 
@@ -22,7 +22,7 @@ use std::ops::Deref;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering, fence};
 
-/// More references than a program that is not broken can make.
+/// More references than a correct program can make.
 const REFERENCES_MAX: usize = isize::MAX as usize;
 
 /// See the module.
@@ -72,7 +72,7 @@ impl Buffer {
         }
     }
 
-    /// Returns `len` bytes of any value, of the runs if these have such, else of the allocator.
+    /// Returns `len` bytes with any content, of the runs if they have buffers of this size, else of the allocator.
     pub(crate) fn reusable(len: usize) -> Buffer {
         let Some((memory, place)) = runs::take(HEADER_BYTES.saturating_add(len)) else { return Self::zeroed(len) };
         // SAFETY: the memory is this buffer's alone, is initialised, and has room for the header and `len` bytes.
@@ -95,7 +95,7 @@ impl Buffer {
         unsafe { Self::begin_copy(memory, bytes, Home::Span(place)) }
     }
 
-    /// Whether the bytes are where a cache keeps them.
+    /// Whether the bytes are packed, or have a size that a cache does not pack.
     pub(crate) fn is_packed(&self) -> bool {
         matches!(self.header().home, Home::Span(_)) || spans::slot_bytes(HEADER_BYTES + self.len).is_none()
     }
@@ -106,10 +106,10 @@ impl Buffer {
         spans::slot_bytes(bytes).unwrap_or(bytes)
     }
 
-    /// Returns the bytes to be written, if this is the only reference.
+    /// Returns the bytes for writing, if this is the only reference.
     #[inline]
     pub(crate) fn get_mut(&mut self) -> Option<&mut [u8]> {
-        // Acquire: what others read through references that are gone comes before what is written now.
+        // Acquire: reads through references that are gone happen before the writes that follow.
         let is_sole = self.header().references.load(Ordering::Acquire) == 1;
         // SAFETY: nothing else references the bytes, and `&mut self` keeps it so.
         is_sole.then(|| unsafe { std::slice::from_raw_parts_mut(self.bytes().as_ptr(), self.len) })
@@ -173,7 +173,7 @@ fn layout(len: usize) -> Layout {
 impl Clone for Buffer {
     #[inline]
     fn clone(&self) -> Self {
-        // Relaxed: whoever clones has a reference already, so nothing can free the buffer meanwhile.
+        // Relaxed: the caller of `clone` has a reference already, so nothing can free the buffer meanwhile.
         let before = self.header().references.fetch_add(1, Ordering::Relaxed);
         if before > REFERENCES_MAX {
             std::process::abort();

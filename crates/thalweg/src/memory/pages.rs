@@ -1,12 +1,13 @@
 //! [`Pages`]: a block of [`PAGES_BYTES`] of memory, on one huge page where the system has any.
 //!
-//! The first touch of an ordinary page costs microseconds, and a search through many of them as many misses of the
-//! address cache; a block that is aligned and of the size of a huge page, and said to want one, has neither. Where huge
-//! pages are refused it is on ordinary pages, and nobody is told: it is memory all the same.
+//! The first touch of an ordinary page costs microseconds, and a search through many pages misses the address cache as
+//! often. A block has neither cost: it is aligned, has the size of a huge page, and is advised to be on one. Where huge
+//! pages are refused, the block is on ordinary pages and works the same; nothing reports that.
 //!
-//! The addresses of [`CHUNK_BYTES`] are mapped at once. A block that is dropped gives back its memory; its addresses
-//! stay for the next one. For to map and to advise changes what the kernel knows of the addresses around, and waits
-//! until nobody has a first touch there under way: one of a huge page takes milliseconds where a control group is full.
+//! Addresses are mapped [`CHUNK_BYTES`] at a time. A dropped block gives back its memory, and its addresses stay for
+//! the next block. The reason: to map and to advise changes what the kernel knows of the addresses around, and waits
+//! until no first touch there is under way. The first touch of a huge page takes milliseconds where a control group is
+//! full.
 //!
 //! Invariants: a block is owned by one `Pages` and goes with it. Its memory may hold anything, but is initialised.
 //! Locks: `VACANT` is held for a push or a pop.
@@ -33,12 +34,12 @@ pub(crate) struct Pages {
 enum Origin {
     /// A chunk of addresses.
     Chunk,
-    /// A mapping of its own, where addresses count.
+    /// A mapping of its own, where address space is limited.
     Mapping,
     Allocator,
 }
 
-/// The addresses of a block that nobody has. There is no memory.
+/// The addresses of a block that is not in use. They have no memory.
 struct Vacant(NonNull<u8>);
 
 // SAFETY: the addresses are owned, and of no thread.
@@ -70,7 +71,7 @@ impl Pages {
         }
     }
 
-    /// Where it is: for reads and writes by the owner of this.
+    /// The address of the block, for reads and writes by its owner.
     pub(crate) fn memory(&self) -> NonNull<u8> {
         self.memory
     }
@@ -97,13 +98,13 @@ impl Drop for Pages {
     }
 }
 
-/// The addresses of a block; `None` where there are no mappings, or where addresses count.
+/// The addresses of a block; `None` where there are no mappings, or where address space is limited.
 #[cfg(not(miri))]
 fn take_vacant() -> Option<NonNull<u8>> {
     if let Some(Vacant(memory)) = vacant().pop() {
         return Some(memory);
     }
-    // Without the lock. Two threads may come here: then there is a chunk more.
+    // This runs without the lock. If two threads come here at once, one more chunk is mapped.
     let chunk = reserve(CHUNK_BYTES)?;
     let before = chunk.addr().get().next_multiple_of(PAGES_BYTES) - chunk.addr().get();
     let blocks = (CHUNK_BYTES - before) / PAGES_BYTES;
@@ -124,8 +125,9 @@ fn take_vacant() -> Option<NonNull<u8>> {
 #[cfg(all(target_os = "linux", not(miri)))]
 fn map() -> Option<NonNull<u8>> {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
-    // Twice as much has an aligned block in it; what is around that is given back. Of two the upper: the kernel places
-    // mappings from the top down, so that the blocks adjoin and count as one of the mappings that a process may have.
+    // A mapping of twice the size has an aligned block in it; the rest is unmapped. If it has two, the upper one is
+    // kept: the kernel places mappings from the top down, so that the blocks adjoin and count as one of the mappings
+    // that a process may have.
     let bytes = 2 * PAGES_BYTES;
     // SAFETY: a new mapping where the kernel likes overlaps nothing.
     let all =
@@ -137,7 +139,7 @@ fn map() -> Option<NonNull<u8>> {
     let (memory, end) = unsafe { (all.add(before), all.add(before + PAGES_BYTES)) };
     unmap(all, before);
     unmap(end, bytes - before - PAGES_BYTES);
-    // SAFETY: the advice changes nothing that the program could see. Refused: ordinary pages do.
+    // SAFETY: the advice changes nothing that the program could see. If it is refused, the block is on ordinary pages.
     let _ = unsafe { madvise(memory.as_ptr().cast(), PAGES_BYTES, Advice::LinuxHugepage) };
     Some(memory)
 }
@@ -147,8 +149,8 @@ fn map() -> Option<NonNull<u8>> {
     None
 }
 
-/// A mapping of `bytes` that has no memory before it is touched; `None` where there are no mappings, or where addresses
-/// count: in 32 bits, and under `ulimit -v`.
+/// A mapping of `bytes` that has no memory before it is touched; `None` where there are no mappings, or where address
+/// space is limited: in 32 bits, and under `ulimit -v`.
 #[cfg(all(target_os = "linux", not(miri)))]
 pub(super) fn reserve(bytes: usize) -> Option<NonNull<u8>> {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
@@ -160,12 +162,13 @@ pub(super) fn reserve(bytes: usize) -> Option<NonNull<u8>> {
     // SAFETY: a new mapping where the kernel likes overlaps nothing.
     let memory = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, protection, flags) };
     let memory = NonNull::new(memory.ok()?.cast::<u8>())?;
-    // SAFETY: the advice changes nothing that the program could see. Refused: ordinary pages do.
+    // SAFETY: the advice changes nothing that the program could see. If it is refused, the mapping is on ordinary
+    // pages.
     let _ = unsafe { madvise(memory.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
     Some(memory)
 }
 
-/// Miri has no mappings, but is to see who writes where.
+/// Stands in for the mapping under Miri, which has no mappings and must see who writes where.
 #[cfg(miri)]
 pub(super) fn reserve(bytes: usize) -> Option<NonNull<u8>> {
     // SAFETY: the layout has a size above zero.
@@ -177,7 +180,7 @@ pub(super) fn reserve(_: usize) -> Option<NonNull<u8>> {
     None
 }
 
-/// Gives the memory of a part of what [`reserve`] mapped back to the system.
+/// Gives the memory of a part of a mapping of [`reserve`] back to the system. The addresses stay mapped.
 pub(super) fn unuse(memory: NonNull<u8>, bytes: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
     // SAFETY: the callers own this part of a mapping, and nobody looks at what it holds any more. Where the kernel
@@ -192,7 +195,7 @@ pub(super) fn unuse(memory: NonNull<u8>, bytes: usize) {
     unreachable!("nothing is mapped here: {memory:?}, {bytes} bytes");
 }
 
-/// Gives back a part of what [`map`] or [`reserve`] mapped, which nobody uses any more.
+/// Unmaps an unused part of a mapping of [`map`] or [`reserve`].
 pub(super) fn unmap(memory: NonNull<u8>, bytes: usize) {
     #[cfg(all(target_os = "linux", not(miri)))]
     if bytes > 0 {

@@ -1,17 +1,18 @@
 //! [`Region`]: the addresses from which the tables of a fast tier in memory are cut.
 //!
 //! Why not the heap: tables of all sizes are made by one thread and freed by another, some hundred MiB a second. glibc
-//! kept up to 70 % more memory than they had. Mappings of their own would be exact, but the faults of new pages
-//! halved the rate of writes.
+//! kept up to 70 % more memory than the tables had. A mapping for each table would be exact, but the faults of new
+//! pages halved the rate of writes.
 //!
-//! A piece has a number of units, and is cut from the lowest free ones that adjoin in this number. So what is in use
-//! gathers at low addresses, where memory is used again and again. Of blocks of 2 MiB, which are huge pages where the
-//! system has any, the highest that nothing uses are given back, all but a sixteenth of the tier: what one merge frees,
-//! the next one takes. Where no free units adjoin in the number, or there are no mappings, the caller takes the heap.
+//! A piece is a row of adjoining units, cut from the lowest free row that is long enough. So used memory gathers at low
+//! addresses, where it is reused again and again. Blocks have 2 MiB, and are huge pages where the system has any. The
+//! region gives its highest unused blocks back to the system. It keeps up to a sixteenth of the tier unused, because
+//! the next merge takes what one merge frees. Where no free row is long enough, or there are no mappings, the caller
+//! takes the heap.
 //!
-//! Invariants: units are free or of one piece. A block counts as idle if it has memory and none of its units is used.
-//! A piece is written before anyone else sees it, and then not any more. Locks: `free` is held for a search, and while
-//! a block is given back.
+//! Invariants: each unit is free or belongs to one piece. A block counts as idle if it has memory and none of its units
+//! is used. A piece is written before anyone else sees it, and never after that. Locks: `free` is held for a search,
+//! and while a block is given back.
 
 #![allow(unsafe_code)]
 
@@ -30,7 +31,7 @@ const BLOCK_UNITS: usize = PAGES_BYTES / UNIT_BYTES;
 /// the merge has ended, readers keep some of them longer, and there are gaps between pieces.
 const ADDRESSES: usize = 2;
 
-/// A part of the tier that may be idle. With a 64th, faults of new pages took 6 % of all processor time.
+/// At most 1/`IDLE_PART` of the tier may be idle. With a 64th, faults of new pages took 6 % of all processor time.
 const IDLE_PART: usize = 16;
 
 /// See the module.
@@ -95,7 +96,8 @@ impl Region {
         loop {
             let mut free = self.free();
             let Some(block) = free.take_idle() else { break };
-            // Under the lock: else somebody writes there meanwhile. One at a time: others wait.
+            // Under the lock, because another thread could write there meanwhile. One block at a time, because others
+            // wait.
             unuse(self.at(block * BLOCK_UNITS), PAGES_BYTES);
         }
     }
@@ -113,7 +115,7 @@ impl Drop for Region {
 }
 
 impl NewPiece {
-    /// Appends `bytes`, for which it has room.
+    /// Appends `bytes`. The piece must have room for them.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         let NewPiece(piece) = self;
         assert!(bytes.len() <= piece.units * UNIT_BYTES - piece.len, "a piece of {} units is too small", piece.units);
@@ -125,7 +127,7 @@ impl NewPiece {
         piece.len += bytes.len();
     }
 
-    /// Writes the first bytes again, of which it has at least as many.
+    /// Overwrites the beginning of the piece with `first`. The piece must have at least as many bytes.
     pub(crate) fn overwrite(&mut self, first: &[u8]) {
         let NewPiece(piece) = self;
         assert!(first.len() <= piece.len, "{} bytes are not there yet", first.len());
@@ -165,11 +167,12 @@ fn units_of(bytes: usize) -> usize {
 
 /// Which units are free, and which blocks have memory.
 struct Free {
-    /// How many units follow each first one. No two adjoin.
+    /// The free rows: the first unit of each, and the number of its units. No two rows adjoin.
     units: BTreeMap<usize, usize>,
     blocks: Vec<Block>,
-    /// Blocks that have memory, and those of them that are idle.
+    /// Blocks that have memory.
     memory: usize,
+    /// Blocks that have memory and no used unit.
     idle: usize,
     idle_max: usize,
 }
@@ -222,7 +225,8 @@ impl Free {
         self.units.insert(first, count);
     }
 
-    /// If more blocks are idle than may be: returns the highest, which has no memory from now on.
+    /// Returns the highest idle block if more blocks are idle than may be. The block counts as one without memory from
+    /// then on.
     fn take_idle(&mut self) -> Option<usize> {
         if self.idle <= self.idle_max {
             return None;
@@ -235,7 +239,7 @@ impl Free {
     }
 }
 
-/// The blocks of `count` units from `first` on, each with how many of them it has.
+/// The blocks that have the `count` units from `first` on, each with its number of these units.
 fn blocks_of(first: usize, count: usize) -> impl Iterator<Item = (usize, usize)> {
     let end = first + count;
     (first / BLOCK_UNITS..end.div_ceil(BLOCK_UNITS)).map(move |block| {

@@ -7,8 +7,8 @@
 //! Why not the heap: a writer allocates the chunks of a memtable, and a flush frees them. With a fast tier of 512 MiB
 //! and a budget of 256, glibc kept up to 90 MiB between them.
 //!
-//! One for the process: memory is what all its databases share. Locks: `POOL`, held for a look at each of its pages;
-//! pages are mapped under it, and given back without it. A model check has no runs.
+//! The process has one pool, which all its databases share. Locks: `POOL`, held for a look at each of its pages; pages
+//! are mapped under it, and given back without it. A model check has no runs.
 
 #![allow(unsafe_code)]
 
@@ -17,7 +17,7 @@ use std::num::NonZeroU32;
 use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Every run's alignment, and what its bytes are a multiple of.
+/// The alignment of every run. The bytes of a run are a multiple of it.
 const UNIT_BYTES: usize = 16 << 10;
 const UNITS: usize = PAGES_BYTES / UNIT_BYTES;
 /// The least and the most bytes that get a run.
@@ -28,13 +28,13 @@ const EMPTY_PAGES_MAX: usize = 4;
 
 const _: () = assert!(UNITS == u128::BITS as usize);
 
-/// Which pages a run is in.
+/// The pages that a run is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RunPlace(NonZeroU32);
 
 /// See the module.
 struct Runs {
-    /// By place, less 1; `None`: the next pages come here.
+    /// Pages by place minus 1. `None` is free for the next pages.
     pages: Vec<Option<CutPages>>,
     empty_pages: usize,
 }
@@ -133,7 +133,7 @@ impl CutPages {
     }
 }
 
-/// A bit for each of `units` from `first` on, not all of the pages.
+/// A bit for each of `units` from `first` on; `units` must be less than [`UNITS`].
 fn mask(first: usize, units: usize) -> u128 {
     ((1 << units) - 1) << first
 }

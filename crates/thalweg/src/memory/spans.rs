@@ -1,16 +1,16 @@
 //! Memory for the blocks of caches: [`take`] and [`give`].
 //!
-//! Pages of 2 MiB are cut into *spans* of 64 KiB, and a span into `n` slots of 1/n of it, `n` from 1 to 64. So slots
-//! have 1 KiB to 64 KiB: at 4 KiB (n = 16) the next larger one has 7 % more, at 16 KiB a third, at 32 KiB twice as
-//! much. A span without a slot in use is of no `n`. Pages that have only such spans go back to the system; at most
-//! [`EMPTY_PAGES_MAX`] are kept.
+//! Pages of 2 MiB are cut into *spans* of 64 KiB, and a span into `n` slots of 1/n of it, `n` from 1 to 64. This `n` is
+//! the *class* of the span; a span without a slot in use has no class. So slots have 1 KiB to 64 KiB: at 4 KiB (n = 16)
+//! the next larger one has 7 % more, at 16 KiB a third, at 32 KiB twice as much. Pages that have only spans of no class
+//! go back to the system; at most [`EMPTY_PAGES_MAX`] are kept.
 //!
-//! Slots are taken from the span at the lowest place, so that those at high places become empty. Invariants, with the
-//! lock held: a span has a class while it has a slot in use; `partial` of that class has it while it has a free one;
-//! `roomy` has the pages with a span of no class.
+//! Slots are taken from the span at the lowest place, so that the spans at high places become empty. Invariants, with
+//! the lock held: a span has a class while it has a slot in use; `partial` of that class lists it while it has a free
+//! slot; `roomy` lists the pages with a span of no class.
 //!
-//! One for the process: memory is what all its databases share. Locks: `POOL`, held for a few dozen instructions;
-//! pages are mapped under it, and given back without it. A model check has no spans.
+//! The process has one pool, which all its databases share. Locks: `POOL`, held for a few dozen instructions; pages are
+//! mapped under it, and given back without it. A model check has no spans.
 
 #![allow(unsafe_code)]
 
@@ -32,7 +32,7 @@ const EMPTY_PAGES_MAX: usize = 1;
 
 const _: () = assert!(SPANS == u32::BITS as usize && SLOTS_MAX == u64::BITS as usize);
 
-/// Which pages a slot is in.
+/// The pages that a slot is in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Place(NonZeroU32);
 
@@ -41,7 +41,7 @@ type SpanAt = (u32, u8);
 
 /// See the module.
 struct Spans {
-    /// By place, less 1; `None` is free for the next pages.
+    /// Pages by place minus 1. `None` is free for the next pages.
     pages: Vec<Option<CutPages>>,
     vacant: BTreeSet<u32>,
     /// Pages with a span of no class.
@@ -60,7 +60,7 @@ struct CutPages {
 
 #[derive(Clone, Copy, Default)]
 struct Span {
-    /// How many slots it has; 0: it is of no class.
+    /// The number of slots, which is the span's class; 0 for no class.
     slots: u8,
     /// A bit for each free slot.
     free: u64,
@@ -72,7 +72,8 @@ fn pool() -> MutexGuard<'static, Spans> {
     POOL.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns how many slots of at least `bytes` a span has, if these are for slots: neither small nor huge.
+/// Returns the number of slots of at least `bytes` that a span has; `None` if `bytes` is too small or too large for a
+/// slot.
 fn slots_of(bytes: usize) -> Option<usize> {
     let slots = SPAN_BYTES.checked_div(bytes.next_multiple_of(ALIGNMENT))?;
     (bytes > SPAN_BYTES / (SLOTS_MAX + 1) && slots > 0).then(|| slots.min(SLOTS_MAX))

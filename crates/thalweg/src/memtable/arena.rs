@@ -1,10 +1,11 @@
 //! [`Arena`]: memory that is handed out piece by piece and given back all at once.
 //!
-//! Pieces come from *chunks*. The first is small (many partitions have almost empty memtables), each later one as large
-//! as everything before it, until there is 1 MiB; from then on chunks are blocks of the pool, on huge pages. Smaller
-//! ones are of the allocator, from 64 KiB on runs (`memory/runs.rs`). An arena that is expected to become large takes
-//! blocks of the pool from its second chunk on. A piece larger than a quarter of the next chunk gets an exact chunk of
-//! its own, so that it wastes neither the rest of the current chunk nor the most of a new one.
+//! Pieces come from *chunks*. The first chunk is small, because many partitions have almost empty memtables. Each later
+//! chunk is as large as everything before it, until there is 1 MiB; from then on chunks are blocks of the pool, on huge
+//! pages. Smaller chunks are of the allocator, or from 64 KiB on of the runs (`memory/runs.rs`). An arena that is
+//! expected to become large takes blocks of the pool from its second chunk on. A piece larger than a quarter of the
+//! next chunk gets an exact chunk of its own, so that it wastes neither the rest of the current chunk nor the most of a
+//! new one.
 //!
 //! Invariants: a piece belongs to one caller alone and stays where it is until the arena drops; `Chunk::used` never
 //! exceeds the chunk's capacity; chunks are freed, or given back to the pool, by `drop` only.
@@ -24,8 +25,8 @@ use std::ptr::NonNull;
 /// Alignment of every piece; all pieces are multiples of it.
 pub(super) const ALIGNMENT: usize = 8;
 
-/// Every address in an arena is below 2 to this. Kernels give a process larger ones only where it asks for them
-/// (x86-64: `Documentation/arch/x86/x86_64/5level-paging.rst`; arm64: `Documentation/arch/arm64/memory.rst`).
+/// Every address in an arena is below 2^`ADDRESS_BITS`. Kernels give a process larger addresses only if it asks for
+/// them (x86-64: `Documentation/arch/x86/x86_64/5level-paging.rst`; arm64: `Documentation/arch/arm64/memory.rst`).
 pub(super) const ADDRESS_BITS: u32 = 48;
 
 const CHUNK_BYTES_MIN: usize = 4 << 10;
@@ -43,9 +44,9 @@ pub(super) struct Arena {
     pool: MemtablePool,
     /// Whether it is expected to become large.
     expect_large: bool,
-    /// The bytes of it that the pool was told only readers hold.
+    /// The bytes that the arena has reported to the pool as held by readers only.
     retired_bytes: AtomicUsize,
-    /// The bytes of it of which the pool was told that a flush will put them into a fast tier.
+    /// The bytes that the arena has reported to the pool as bytes that a flush will put into a fast tier.
     sealed_bytes: AtomicUsize,
 }
 
@@ -96,8 +97,8 @@ impl Arena {
         chunk.bytes_before + chunk.used.load(Ordering::Relaxed) + self.large_bytes.load(Ordering::Relaxed)
     }
 
-    /// A piece of at least `bytes` uninitialised bytes, aligned to [`ALIGNMENT`], that nobody else has; valid until
-    /// the arena drops, for reads and writes, with the provenance of its chunk.
+    /// Allocates a piece of at least `bytes` uninitialised bytes, aligned to [`ALIGNMENT`], for the caller alone. The
+    /// pointer is valid for reads and writes until the arena drops, and has the provenance of its chunk.
     pub(super) fn allocate(&self, bytes: usize) -> NonNull<u8> {
         let bytes = bytes.next_multiple_of(ALIGNMENT);
         assert!(bytes > 0, "a piece has bytes");
@@ -160,7 +161,7 @@ impl Arena {
         memory
     }
 
-    /// Tells the pool that a flush will put what is handed out now into a fast tier.
+    /// Tells the pool that a flush will put the bytes that were handed out so far into a fast tier.
     pub(super) fn seal(&self) {
         let is_retired = self.retired_bytes.load(Ordering::Relaxed) > 0;
         let bytes = if is_retired { 0 } else { self.bytes() };
@@ -169,13 +170,13 @@ impl Arena {
         self.pool.count_sealed(before, bytes);
     }
 
-    /// Tells the pool that no flush will take anything, or that it has.
+    /// Tells the pool that no bytes of the arena wait for a flush any more.
     fn unseal(&self) {
         // Relaxed: a statistic, it publishes nothing.
         self.pool.count_sealed(self.sealed_bytes.swap(0, Ordering::Relaxed), 0);
     }
 
-    /// Tells the pool that only readers hold what is allocated now.
+    /// Tells the pool that only readers hold the memory that was allocated so far.
     pub(super) fn retire(&self) {
         // SAFETY: the chunks live until `drop`, and their capacities never change.
         let bytes = self.chunks().iter().map(|chunk| unsafe { chunk.as_ref() }.capacity).sum();
@@ -247,7 +248,7 @@ impl Chunk {
         Self::listed(Chunk { memory, home: Home::Pages(pages), capacity, used: AtomicUsize::new(0), bytes_before })
     }
 
-    /// On the heap, to be freed by `Arena::drop`.
+    /// Puts the chunk on the heap; `Arena::drop` frees it.
     fn listed(self) -> NonNull<Chunk> {
         let end = self.memory.addr().get() + self.capacity;
         assert!(end >> ADDRESS_BITS == 0, "an address that the process did not ask for");
@@ -256,8 +257,8 @@ impl Chunk {
 
     /// The next `bytes` bytes, if the chunk has them.
     fn take(&self, bytes: usize) -> Option<NonNull<u8>> {
-        // Relaxed throughout: the counter only shares out the memory. What a piece holds is published by whoever links
-        // it; the chunk itself was published by `current`.
+        // Relaxed throughout: the counter only shares out the memory. The content of a piece is published by the thread
+        // that links the piece; the chunk itself was published by `current`.
         let mut used = self.used.load(Ordering::Relaxed);
         loop {
             let end = used.checked_add(bytes).filter(|end| *end <= self.capacity)?;

@@ -31,7 +31,8 @@ impl Memtable {
         Self::expecting(pool, self.bytes(), if is_large { self.entries() } else { 0 })
     }
 
-    /// An empty memtable that will hold about so much. With 0 entries expected it has no filter.
+    /// An empty memtable that will hold about `bytes` bytes and `entries` entries. With 0 entries expected it has no
+    /// filter.
     pub(super) fn expecting(pool: &MemtablePool, bytes: usize, entries: u64) -> Arc<Self> {
         Arc::new(Memtable { list: Arc::new(LeafList::new(Arena::new(pool, bytes), entries)) })
     }
@@ -82,7 +83,7 @@ impl Memtable {
         self.list.bytes()
     }
 
-    /// Notes that a flush will put what it has into a fast tier.
+    /// Notes that a flush will put the memtable's bytes into a fast tier.
     pub(crate) fn seal(&self) {
         self.list.arena().seal();
     }
@@ -92,7 +93,7 @@ impl Memtable {
         self.list.arena().retire();
     }
 
-    /// Entries, those included that are being inserted at this moment.
+    /// The number of entries, including those that are being inserted at this moment.
     pub(crate) fn entries(&self) -> u64 {
         self.list.entries()
     }

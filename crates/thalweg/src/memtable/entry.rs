@@ -102,7 +102,7 @@ impl<'a> EntryRef<'a> {
         Place { key: self.key(), seq: self.seq() }
     }
 
-    /// Brings the header and the first bytes of key and value near the processor.
+    /// Prefetches the header and the first bytes of key and value into the processor's cache.
     pub(super) fn prefetch(self) {
         prefetch(self.header.as_ptr());
     }

@@ -4,7 +4,7 @@
 //! key is four bits of one word, so an insert needs one atomic operation.
 //!
 //! The filter is made by the first insert, in the memtable's arena. Its size follows from the number of entries of the
-//! memtable before: a memtable that follows a small one, or none, has no filter.
+//! previous memtable: a memtable that follows a small one, or none, has no filter.
 //!
 //! Invariant: the bits of a key are set before its entry is in the list. A reader sees every entry that was published
 //! before it began, and with it the bits: the publication orders both.
@@ -29,7 +29,7 @@ const WORDS_MAX: usize = 1 << 16;
 
 /// See the module.
 pub(super) struct MemtableFilter {
-    /// How many words it has, or will have; 0: there is no filter.
+    /// The number of words, also before they are made; 0 without a filter.
     words: usize,
     /// The words, in the arena of the list that owns this.
     first: OnceLock<NonNull<AtomicU64>>,
@@ -47,8 +47,8 @@ impl MemtableFilter {
         MemtableFilter { words: words.min(WORDS_MAX), first: OnceLock::new() }
     }
 
-    /// Returns the bits of a key, to be set before its entry is in the list, and brings them near the processor.
-    /// `arena` is the same in every call.
+    /// Returns the bits of a key, to be set before its entry is in the list, and prefetches their word into the
+    /// processor's cache. `arena` is the same in every call.
     pub(super) fn bits_of(&self, arena: &Arena, key: &[u8]) -> KeyBits<'_> {
         if self.words == 0 {
             return KeyBits(None);
@@ -65,7 +65,7 @@ impl MemtableFilter {
 
     /// Whether the memtable may have a key with this hash.
     pub(super) fn may_have(&self, hash: u64) -> bool {
-        // Without a filter, or before the first insert, the list itself says it.
+        // Without a filter, or before the first insert, the list itself must be searched.
         self.first.get().is_none_or(|first| KeyBits(Some((self.word(*first, hash), bits(hash)))).are_set())
     }
 
@@ -87,7 +87,7 @@ impl KeyBits<'_> {
     }
 
     pub(super) fn set(&self) {
-        // Entries of a key that is written again and again change nothing.
+        // When the bits are set already, as for a key that is written again and again, nothing is stored.
         if let Some((word, bits)) = self.0.filter(|_| !self.are_set()) {
             word.fetch_or(bits, Ordering::Relaxed);
         }

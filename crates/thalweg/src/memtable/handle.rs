@@ -22,7 +22,7 @@ pub(crate) struct MemtableHandle {
     first_seq: AtomicU64,
     last_seq: AtomicU64,
     first: Mutex<Option<LogMark>>,
-    /// Two owners have it, or had it.
+    /// Whether the memtable has or had two owners.
     is_shared: AtomicBool,
     /// Owners that have not flushed it yet.
     owners: AtomicUsize,
@@ -79,7 +79,8 @@ impl MemtableHandle {
         SeqNo(self.last_seq.load(Ordering::Acquire))
     }
 
-    /// Seals it at `at`. Returns the bytes that were counted, of which it has none from now on.
+    /// Seals the memtable at `at`. Returns the bytes that [`MemtableHandle::count_growth`] counted; from now on it
+    /// counts none.
     #[must_use]
     pub(crate) fn seal(&self, at: SeqNo) -> usize {
         self.sealed_at.store(at.0, Ordering::Release);
@@ -87,7 +88,7 @@ impl MemtableHandle {
         if counted < usize::MAX { counted } else { 0 }
     }
 
-    /// Counts what it has as on its way to where flushes put it. It was sealed.
+    /// Counts the memtable's bytes as waiting for a flush into a fast tier. The memtable must be sealed.
     pub(crate) fn wait_for_flush(&self) {
         self.memtable.seal();
     }
@@ -103,7 +104,7 @@ impl MemtableHandle {
         self.owners.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Takes an owner away, which has flushed its entries or has none. The last one retires the memtable: only readers
+    /// Removes an owner, which has flushed its entries or has none. The last owner retires the memtable: only readers
     /// hold it then.
     pub(crate) fn leave(&self) {
         if self.owners.fetch_sub(1, Ordering::AcqRel) == 1 {
@@ -116,7 +117,8 @@ impl MemtableHandle {
         self.is_shared.load(Ordering::Relaxed)
     }
 
-    /// Returns its bytes, and by how many it has grown since the last call; by none once it is sealed.
+    /// Returns the memtable's bytes, and its growth since the previous call; the growth is 0 once the memtable is
+    /// sealed.
     #[must_use]
     pub(crate) fn count_growth(&self) -> (usize, usize) {
         let bytes = self.memtable.bytes();

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! The low key is a copy of the key of `low`, the leaf's first entry: a search reads leaves, which are few and stay in
-//! the cache, and not entries. The head, before all others, has no low entry.
+//! the cache, instead of entries. The head, before all others, has no low entry.
 //!
-//! Invariants: all but links and slots never changes once the leaf is linked; leaves are never unlinked, and are there
+//! Invariants: everything but links and slots is constant once the leaf is linked; leaves are never unlinked, and live
 //! as long as their arena. A `LeafRef<'a>` exists only for a leaf that was written, by this thread or by one that
 //! published it, and that is borrowed for `'a` with its arena. Locks: none.
 
@@ -26,8 +26,8 @@ use std::cmp::Ordering as Order;
 use std::marker::PhantomData;
 use std::ptr::{NonNull, null_mut};
 
-/// Levels of the tallest tower. With one leaf in four a level taller, 10 serve 4^10 leaves. Few in a model check, whose
-/// cost grows with every atomic.
+/// Levels of the tallest tower. One leaf in four is a level taller, so 10 levels serve 4^10 leaves. A model check has
+/// few levels, because its cost grows with every atomic.
 pub(super) const HEIGHT_MAX: usize = if cfg!(all(loom, test)) { 2 } else { 10 };
 
 /// The fixed part of a leaf; its tower lies before it, its low key behind it.
@@ -121,7 +121,7 @@ impl<'a> LeafRef<'a> {
         Place { key: self.low_key(), seq: self.header().low_seq }
     }
 
-    /// Whether the leaf begins at or before `place`, the first word of whose key is `word`. Not for the head.
+    /// Whether the leaf begins at or before `place`; `word` is the first word of its key. Not for the head.
     pub(super) fn begins_by(self, word: u64, place: Place<'_>) -> bool {
         match self.header().word.cmp(&word) {
             Order::Less => true,
@@ -131,14 +131,14 @@ impl<'a> LeafRef<'a> {
     }
 
     pub(super) fn slots(self) -> SlotsRef<'a> {
-        // Acquire: what the slots held when they were put here is seen; and a link that was stored before they were
-        // is seen by whoever looks for it afterwards.
+        // Acquire: this thread sees what the slots held when they were put here. It also sees a link that was stored
+        // before the slots were put here, if it loads the link afterwards.
         let slots = self.header().slots.load(Ordering::Acquire);
         // SAFETY: `slots` is never null and always of this arena; it was stored with Release.
         unsafe { SlotsRef::from_ptr(NonNull::new_unchecked(slots)) }
     }
 
-    /// Puts `new` in the place of `old`, unless someone has put others there.
+    /// Replaces the slots `old` by `new`, unless another thread has replaced them.
     pub(super) fn replace_slots(self, old: SlotsRef<'a>, new: SlotsRef<'a>) -> bool {
         let (old, new) = (old.as_ptr().as_ptr(), new.as_ptr().as_ptr());
         // Release: publishes the new slots, and the link that was stored before.
@@ -153,8 +153,8 @@ impl<'a> LeafRef<'a> {
         Some(unsafe { LeafRef::from_ptr(next) })
     }
 
-    /// Links this leaf, which is not linked on `level` yet, between `before` and `after`, unless someone has linked
-    /// another there. Requires that both towers reach `level`.
+    /// Links this leaf, which is not linked on `level` yet, between `before` and `after`, unless another leaf was
+    /// linked there. Requires that both towers reach `level`.
     pub(super) fn link_between(self, level: usize, before: LeafRef<'a>, after: Option<LeafRef<'a>>) -> bool {
         let after = after.map_or(null_mut(), |after| after.as_ptr().as_ptr());
         // Relaxed: the leaf is not reached on this level yet; the exchange publishes it.

@@ -13,31 +13,31 @@
 //! # Invariants
 //! 1. Leaves are never unlinked and their low places never change; each level is strictly ascending. So a link only
 //!    ever changes from one leaf to a smaller one, and its leaf's share only ever shrinks.
-//! 2. Level 0 alone says what leaves there are. Higher levels are shortcuts, each a subsequence of the level below.
+//! 2. Level 0 alone defines which leaves there are. Higher levels are shortcuts, each a subsequence of the level below.
 //! 3. An entry that was added is always found in the slots of the leaf that its place belongs to. Those slots may also
 //!    hold entries at or after the next leaf: that leaf has them too, and here they are not looked at.
 //! 4. A leaf other than the head has an entry at its low place.
 //!
 //! # How slots are replaced, and why 3 holds
-//! Slots `A` of a leaf are frozen first: then what is in them is final, and all who make room see the same. What they
-//! do depends on `A` alone, and on the next leaf:
-//! - *Grow*, where `A` is short of the largest capacity, or half of its slots were closed before they were filled:
-//!   larger slots with the same entries are put in its place.
+//! First the slots `A` of a leaf are frozen: their content is then final, and all threads that make room see the same
+//! entries. The next step depends on `A` and the next leaf alone:
+//! - *Grow*, if `A` is short of the largest capacity, or half of its slots were closed before they were filled: larger
+//!   slots with the same entries replace `A`.
 //! - *Split* otherwise: a new leaf with the upper part of `A` is linked behind this leaf, and then slots with the rest
-//!   are put in `A`'s place. A thread that meets `A` then (it has entries at or after the next leaf) does the second
-//!   step itself. Where the new entry is after all of `A`, and the next leaf has not much room, it begins the new leaf
-//!   alone. `A` then stays if some of its slots were closed before they were filled; else a copy as full takes its
-//!   place.
+//!   replace `A`. A thread that finds `A` between these steps (`A` has entries at or after the next leaf) does the
+//!   second step itself. If the new entry is after all of `A`, and the next leaf has not much room, the new leaf begins
+//!   with the new entry alone. `A` then stays if some of its slots were closed before they were filled; else an equally
+//!   full copy replaces it.
 //!
-//! A link behind the leaf is exchanged only against a next leaf that was seen to be after all of `A`, `A` being frozen
-//! and of the kind that is split. By 1 the link has not held a leaf within `A` before that exchange, so `A` was
-//! replaced before it, if at all, by a full copy of itself, to which nothing can be added. So nothing that is not in
-//! `A` was added to this leaf: the new leaf misses nothing.
+//! The link behind the leaf is exchanged only if `A` is frozen and of the kind that is split, and the next leaf was
+//! seen to be after all of `A`. By 1 the link held no leaf within `A` before that exchange. So if `A` was replaced
+//! before the exchange, then by a full copy of itself, to which nothing can be added. So nothing that is not in `A` was
+//! added to this leaf: the new leaf misses nothing.
 //!
-//! Everyone reads the slots first and the next leaf after that. Slots that hold the lower part of a split were stored
-//! after the link to the new leaf: who sees them sees that leaf. Who sees `A` instead has everything in it. An insert
-//! that saw `A`, and then a next leaf after its place, and got a slot of `A`, did so before `A` was frozen; so whoever
-//! split `A` saw the entry.
+//! Every thread reads the slots first and the next leaf after that. Slots that hold the lower part of a split were
+//! stored after the link to the new leaf: a thread that sees these slots sees that leaf. A thread that sees `A` instead
+//! has everything in it. An insert that saw `A`, and then a next leaf after its place, and got a slot of `A`, did so
+//! before `A` was frozen; so every thread that split `A` saw the entry.
 //!
 //! The thread that makes room puts the new entry in with the rest. So each replacement of slots completes an insert,
 //! and the inserts as a whole advance whatever any thread does.
@@ -56,7 +56,7 @@ use super::sync::{AtomicU64, AtomicUsize, Ordering};
 use crate::format::{EntryKind, SeqNo};
 use std::ptr::NonNull;
 
-/// Slots of the first leaf at first: an almost empty memtable is small.
+/// Slots of the first leaf at the beginning: an almost empty memtable is small.
 const CAPACITY_MIN: usize = if cfg!(all(loom, test)) { 2 } else { 4 };
 /// Slots of a leaf at most. Fewer make more leaves to search, more make longer searches in a leaf: `docs/memtable.md`.
 pub(super) const CAPACITY_MAX: usize = if cfg!(all(loom, test)) { 2 } else { 128 };
@@ -71,13 +71,13 @@ pub(super) struct LeafList {
     head: NonNull<LeafHeader>,
     /// The tallest tower so far. A hint: a stale one costs time, not correctness.
     height: AtomicUsize,
-    /// Leaves so far, the head not counted; what tower heights are drawn from.
+    /// The number of leaves so far, without the head. Tower heights follow from it.
     leaves: AtomicU64,
     entries: AtomicU64,
     filter: MemtableFilter,
 }
 
-/// The leaf that a place belongs to: its slots, read before the next leaf was.
+/// The leaf that a place belongs to, its slots, and the next leaf. The slots were read before the next leaf.
 #[derive(Clone, Copy)]
 pub(super) struct Cover<'a> {
     pub(super) leaf: LeafRef<'a>,
@@ -102,18 +102,18 @@ impl<'a> Cover<'a> {
         !self.next.is_some_and(|next| next.begins_by(word, place))
     }
 
-    /// Makes `slots` the entries of the leaf, and perhaps some at or after the next leaf, in no order.
+    /// Replaces `slots` by the entries of the leaf, and perhaps some at or after the next leaf, in no order.
     pub(super) fn copy_into(&self, slots: &mut Vec<Slot<'a>>) {
         self.slots.copy_into(slots);
     }
 
-    /// Ranks what [`Cover::copy_into`] gave, and takes off what is not of the leaf.
+    /// Ranks the slots of [`Cover::copy_into`], and removes those at or after the next leaf.
     pub(super) fn rank(&self, slots: &mut Vec<Slot<'a>>) {
         rank(slots);
         self.cut(slots);
     }
 
-    /// Takes the entries at or after the next leaf off the ranked `slots`, and says whether there were any.
+    /// Removes the entries at or after the next leaf from the ranked `slots`. Returns whether there were any.
     fn cut(&self, slots: &mut Vec<Slot<'a>>) -> bool {
         let Some(next) = self.next else { return false };
         let len = slots.len();
@@ -147,10 +147,10 @@ impl LeafList {
         &self.arena
     }
 
-    /// Entries inserted, those included that are being inserted at this moment.
+    /// The number of entries, including those that are being inserted at this moment.
     pub(super) fn entries(&self) -> u64 {
-        // Relaxed: a statistic. Readers also pass by a list without entries: a published entry was counted before, and
-        // its publication orders the count too.
+        // Relaxed: a statistic. Readers also skip a list without entries: a published entry was counted before, and its
+        // publication orders the count too.
         self.entries.load(Ordering::Relaxed)
     }
 
@@ -164,18 +164,18 @@ impl LeafList {
         let cover = self.cover(place);
         let found = cover.slots.version(place);
         let Some(next) = cover.next else { return found };
-        // What is at or after the next leaf is not looked at here (invariant 3). If all that is left of the key is
-        // there, the next leaf begins with it (4).
+        // Entries at or after the next leaf are skipped here (invariant 3). If all that is left of the key is there,
+        // the next leaf begins with it (4).
         let found = found.filter(|found| found.place() < next.low_place());
         found.or_else(|| next.low().filter(|_| next.low_key() == place.key))
     }
 
-    /// Adds an entry. `(key, seq)` must be new to the list; that it is, is asserted when its leaf is sorted.
+    /// Adds an entry. `(key, seq)` must be new to the list, which is asserted when its leaf is sorted.
     pub(super) fn insert(&self, key: &[u8], seq: SeqNo, kind: EntryKind, value: &[u8]) {
         let place = Place { key, seq };
         let is_new = || self.get(place).is_none_or(|found| found.seq() != seq);
         debug_assert!(is_new(), "a sequence number was used twice for a key");
-        // Before the entry is there: readers pass by a list that has none.
+        // Counts the entry before it is in the list: readers skip a list that has none.
         self.entries.fetch_add(1, Ordering::Relaxed);
         let bits = self.filter.bits_of(&self.arena, key);
         let mut cover = self.cover(place);
@@ -221,7 +221,7 @@ impl LeafList {
         self.before(self.descend(0, |leaf| leaf.low_place() < end), |leaf| leaf.low_place() < end)
     }
 
-    /// Onwards from `leaf` to the last leaf that `is_before` says yes to.
+    /// Walks from `leaf` to the last leaf for which `is_before` holds.
     fn before<'a>(&self, leaf: LeafRef<'a>, is_before: impl Fn(LeafRef<'a>) -> bool) -> Cover<'a> {
         let mut cover = Cover::of(leaf);
         while let Some(next) = cover.next.filter(|next| is_before(*next)) {
@@ -230,13 +230,13 @@ impl LeafList {
         cover
     }
 
-    /// The last leaf on `level` that `is_before` says yes to, or the head.
+    /// The last leaf on `level` for which `is_before` holds, or the head.
     fn descend<'a>(&'a self, level: usize, is_before: impl Fn(LeafRef<'a>) -> bool) -> LeafRef<'a> {
         let (mut leaf, mut after) = (self.head(), None);
         // Relaxed: a hint.
         let top = self.height.load(Ordering::Relaxed).max(level + 1);
         for level in (level..top).rev() {
-            // A leaf that the level above has met before is not asked again.
+            // A leaf that the level above has compared is not compared again.
             while let Some(next) = leaf.next(level) {
                 if after == Some(next) || !is_before(next) {
                     after = Some(next);
@@ -248,8 +248,8 @@ impl LeafList {
         leaf
     }
 
-    /// Replaces the slots of `cover`, which are full, by others that have `entry` too. `false`: others have changed the
-    /// leaf, and `entry` was not added.
+    /// Replaces the full slots of `cover` by slots that also have `entry`. Returns `false` if other threads have
+    /// changed the leaf and `entry` was not added.
     fn make_room<'a>(&'a self, cover: Cover<'a>, entry: EntryRef<'a>) -> bool {
         let (old, place) = (cover.slots, entry.place());
         old.freeze();
@@ -270,8 +270,8 @@ impl LeafList {
         }
         let last = slots.len() - 1;
         settle(&mut slots, last);
-        // An ascending load fills leaf after leaf. But into a gap before a leaf that is there already, entry after
-        // entry would begin a leaf of its own.
+        // An ascending load fills leaf after leaf. But in a gap before an existing leaf, each new entry would begin a
+        // leaf of its own.
         let is_gap = cover.next.is_some_and(|next| next.slots().slots().count() < CAPACITY_MAX / 2);
         let is_last = slots[last].rank() == slot.rank() && !is_gap;
         let middle = if is_last { last } else { slots.len() / 2 };
@@ -280,14 +280,14 @@ impl LeafList {
         let entry_is_upper = upper.iter().any(|upper| upper.rank() == slot.rank());
         let Some(leaf) = self.link_behind(&cover, upper) else { return false };
         if is_last && lower.len() < CAPACITY_MAX {
-            // Slots with room in its place could take entries that a late splitter of `old` does not know.
+            // `old` stays, because slots with room could take entries that a late splitter of `old` does not know.
             return true;
         }
         let new = self.write_slots(CAPACITY_MAX, old.skip(), cover.leaf, Some(leaf), lower);
         cover.leaf.replace_slots(old, new) || entry_is_upper
     }
 
-    /// Slots for the leaf from `leaf` to `next`, with entries whose words are of `skip`.
+    /// Writes slots for the leaf from `leaf` to `next`, with entries whose words leave out `skip` bits.
     fn write_slots<'a>(
         &'a self,
         capacity: usize,
@@ -332,8 +332,8 @@ impl LeafList {
     }
 }
 
-/// How many bits the words of slots from `low` (`None`: the head's) to `next` shall leave out: those that both have in
-/// common. Makes the words anew if that is worth it.
+/// Returns how many bits the words of slots from `low` to `next` shall leave out: those that both keys have in common.
+/// For the head, `low` is `None`. Computes the words again if that is worth it.
 fn fresh_skip(skip: usize, low: Option<&[u8]>, next: Option<LeafRef<'_>>, slots: &mut [Slot<'_>]) -> usize {
     let (Some(low), Some(next)) = (low, next) else { return skip };
     let common = common_bits(low, next.low_key());

@@ -1,7 +1,7 @@
-//! The entries of a leaf put in order, no more of them than is needed: by their words, which touches no entry, and by
-//! their keys only where words are equal and someone looks. Or not put in order at all, where only one is wanted.
+//! Sorts the entries of a leaf no further than needed: by their words, which touches no entry, and by their keys only
+//! where words are equal and an entry there is wanted. Finds a single entry without sorting.
 //!
-//! A *run* is a longest row of slots with equal words. Slots are *ranked* when their words ascend; a run is *settled*
+//! A *run* is a maximal row of slots with equal words. Slots are *ranked* when their words ascend; a run is *settled*
 //! when its entries ascend. All slots here have words of one `skip`. Locks: none.
 
 use super::arena::ADDRESS_BITS;
@@ -14,7 +14,7 @@ pub(super) fn rank(slots: &mut [Slot<'_>]) {
     slots.sort_unstable_by_key(|slot| slot.rank());
 }
 
-/// Settles the run at `index` of ranked slots, and says where it is.
+/// Settles the run at `index` of ranked slots. Returns the range of the run.
 pub(super) fn settle(slots: &mut [Slot<'_>], index: usize) -> Range<usize> {
     let word = slots[index].word();
     let before = slots[..index].iter().rev().take_while(|slot| slot.word() == word).count();
@@ -30,7 +30,7 @@ pub(super) fn settle(slots: &mut [Slot<'_>], index: usize) -> Range<usize> {
     run
 }
 
-/// How many of the ranked `slots` are before `place`, whose key has this `word`. Settles the run of that word.
+/// The number of the ranked `slots` before `place`, whose key has this `word`. Settles the run of that word.
 pub(super) fn count_before(slots: &mut [Slot<'_>], word: u16, place: Place<'_>) -> usize {
     let start = slots.partition_point(|slot| slot.word() < word);
     if slots.get(start).is_none_or(|slot| slot.word() != word) {
@@ -40,8 +40,8 @@ pub(super) fn count_before(slots: &mut [Slot<'_>], word: u16, place: Place<'_>) 
     start + slots[run].partition_point(|slot| slot.entry().place() < place)
 }
 
-/// Of `slots` in any order the first entry that `is_before` does not hold for: it holds for a beginning of the entries,
-/// which ends among those with this `word`.
+/// The first entry for which `is_before` does not hold; `slots` may be in any order. `is_before` holds for a beginning
+/// of the sorted entries, which ends among the entries with this `word`.
 pub(super) fn first_from<'a>(
     slots: &[Slot<'a>],
     word: u16,
@@ -58,7 +58,7 @@ pub(super) fn first_from<'a>(
     }
 }
 
-/// Of `slots` in any order the last entry before `place`, whose key has this `word`.
+/// The last entry before `place`, whose key has this `word`; `slots` may be in any order.
 pub(super) fn last_before<'a>(slots: &[Slot<'a>], word: u16, place: Place<'_>) -> Option<EntryRef<'a>> {
     let mut from = word;
     loop {
@@ -71,8 +71,8 @@ pub(super) fn last_before<'a>(slots: &[Slot<'a>], word: u16, place: Place<'_>) -
     }
 }
 
-/// The least word of `slots` that is not below `from`: that of the slot which comes first counting upwards from there
-/// and, past the largest, on from 0.
+/// The least word of `slots` that is not below `from`, if there is one. It is the word of the slot that comes first
+/// when the slots are counted upwards from `from`, with 0 after the largest.
 fn least_word(slots: &[Slot<'_>], from: u16) -> Option<u16> {
     let start = usize::from(from) << ADDRESS_BITS;
     let least = slots.iter().map(|slot| slot.rank().wrapping_sub(start)).min()?;

@@ -1,9 +1,9 @@
 //! [`MemtablePool`]: blocks of memory that memtables have given back, for the next ones.
 //!
-//! So that in the long run no insert meets memory that was never touched, or that the system has to find first
-//! (`docs/memtable.md`). The pool keeps at most the bytes that it was made for, and no more than memtables leave of
-//! what they may have (`docs/memory.md`). The rest goes back to the system. All of it goes back when the database is
-//! idle, or when it and the last of its memtables are gone.
+//! In the long run the pool spares inserts memory that was never touched, or that the system has to find first
+//! (`docs/memtable.md`). The pool keeps at most the bytes that it was made for. It keeps no more than memtables leave
+//! of the memory that they may have (`docs/memory.md`). The rest goes back to the system. All of it goes back when the
+//! database is idle, or when the database and the last of its memtables are gone.
 //!
 //! Locks: `free`, held for a push or a pop.
 
@@ -24,15 +24,17 @@ pub(crate) struct MemtablePool {
 struct Shared {
     free: Mutex<Free>,
     blocks_max: usize,
-    /// Bytes of all memtables, as they were allocated; those of them that only readers hold; how many the others may
-    /// have; and how many they had at the last look whether they have more.
+    /// Bytes of all memtables, as they were allocated.
     used_bytes: AtomicUsize,
+    /// The part of `used_bytes` that only readers hold.
     retired_bytes: AtomicUsize,
     /// Bytes that sealed memtables have handed out and flushes will put into a fast tier.
     sealed_bytes: AtomicUsize,
-    /// Bytes that memtables have however empty they are, and that no flush gives back: the next one has them too.
+    /// Bytes that even empty memtables have. No flush gives them back, because the next memtable has them too.
     least_bytes: AtomicUsize,
+    /// Bytes that memtables may have, not counting those that only readers hold.
     used_bytes_max: usize,
+    /// The flushable bytes when [`MemtablePool::is_over`] last returned `true`.
     looked_at_bytes: AtomicUsize,
 }
 
@@ -40,7 +42,7 @@ struct Shared {
 struct Free {
     /// The last one given back is the first to be taken: it is the warmest.
     blocks: Vec<Pages>,
-    /// Nothing is kept until a block is taken.
+    /// Whether the pool keeps nothing, until a block is taken.
     rests: bool,
 }
 
@@ -51,7 +53,7 @@ impl MemtablePool {
         Self::bounded(bytes_max, usize::MAX)
     }
 
-    /// The same, for memtables that may have `used_bytes_max` bytes together.
+    /// An empty pool that keeps up to `bytes_max` bytes, for memtables that may have `used_bytes_max` bytes together.
     pub(crate) fn bounded(bytes_max: usize, used_bytes_max: usize) -> Self {
         let shared = Shared {
             free: Mutex::new(Free::default()),
@@ -84,14 +86,14 @@ impl MemtablePool {
         self.shared.sealed_bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// Counts `after` bytes of a memtable that it has however empty it is instead of `before`.
+    /// Counts `after` bytes that a memtable has even if it is empty, instead of `before`.
     pub(super) fn count_least(&self, before: usize, after: usize) {
         // Relaxed: a statistic, it publishes nothing.
         self.shared.least_bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
     }
 
-    /// Bytes of the memtables that a flush, or the end of a generation, gives back. No seal and no wait gives back
-    /// those that only readers hold.
+    /// Bytes of the memtables that a flush, or the end of a generation, gives back. Bytes that only readers hold do not
+    /// count: no seal and no wait gives them back.
     fn flushable_bytes(&self) -> usize {
         let retired = self.shared.retired_bytes.load(Ordering::Relaxed);
         let least = self.shared.least_bytes.load(Ordering::Relaxed);
@@ -126,15 +128,15 @@ impl MemtablePool {
         self.flushable_bytes() / 2 > self.shared.used_bytes_max
     }
 
-    /// How far memtables are on their way from the memory that they may have to twice as much, where writers wait: 0
-    /// to 1. Those that only readers hold do not count.
+    /// The memory of memtables above what they may have, as a part of what they may have: 0 to 1. At 1 writers wait.
+    /// Memory that only readers hold does not count.
     pub(crate) fn over(&self) -> f64 {
         let most = self.shared.used_bytes_max;
         (self.flushable_bytes().saturating_sub(most) as f64 / most.max(1) as f64).min(1.0)
     }
 
-    /// Whether memtables have more memory than they may; those that only readers hold do not count. Says so once for
-    /// each [`LOOK_BYTES`] that the others gain or lose, so that of many writers one sees to it.
+    /// Whether memtables have more memory than they may; those that only readers hold do not count. Returns `true` once
+    /// for each [`LOOK_BYTES`] that the others gain or lose, so that only one of many writers acts on it.
     pub(crate) fn is_over(&self) -> bool {
         let used = self.flushable_bytes();
         if used <= self.shared.used_bytes_max {
@@ -159,7 +161,7 @@ impl MemtablePool {
         block.unwrap_or_else(Pages::new)
     }
 
-    /// Keeps a block, or lets it go.
+    /// Keeps a block, or gives it back to the system.
     pub(super) fn give(&self, pages: Pages) {
         let mut free = self.free();
         let kept = (free.blocks.len() + 1) * PAGES_BYTES;
@@ -167,10 +169,10 @@ impl MemtablePool {
         if free.blocks.len() < self.shared.blocks_max && has_room && !free.rests {
             free.blocks.push(pages);
         }
-        // A block too many is dropped after the lock: arguments go last.
+        // A surplus block is dropped after the lock is released: arguments are dropped last.
     }
 
-    /// Gives back to the system what it keeps, and what it is given from now on until a block is taken.
+    /// Gives all kept blocks back to the system, and from now on every returned block, until a block is taken.
     pub(crate) fn rest(&self) {
         let blocks = {
             let mut free = self.free();

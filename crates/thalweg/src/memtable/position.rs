@@ -1,14 +1,14 @@
 //! [`Position`]: a place in a leaf list, which it keeps alive: at an entry, or nowhere.
 //!
-//! It holds the entries of one leaf, as they were when it read the leaf: an entry that is added to that leaf
-//! afterwards it may not see. Everything whose insertion happened before the position was last sent somewhere, or sent
-//! near, it sees.
+//! A position holds the entries of one leaf as they were when it read the leaf. It may not see an entry that is added
+//! to that leaf afterwards. It sees every entry whose insertion happened before its last seek, or before the approach
+//! to that seek if there was one.
 //!
-//! A seek, and the first steps from where it leads, put nothing in order: they look through the leaf's entries for
-//! the one that is next, and a leaf whose low entry is that one is not even read. Only a walk that goes on ranks a
-//! leaf, and then every leaf that it comes to.
+//! A seek, and the first steps after it, sort nothing: they look through the leaf's entries for the next one. A leaf
+//! whose low entry is the next one is not even read. Only a longer walk ranks a leaf, and then every leaf that it
+//! enters.
 //!
-//! Invariants: `entry`, if any, is of the leaf of `cover`; where the leaf is ranked it is that of the index, and its
+//! Invariants: `entry`, if any, is of the leaf of `cover`; if the leaf is ranked, it is the entry at the index, and its
 //! run is settled. `'static` in the fields stands for "as long as `list`"; what a position hands out lives as long as
 //! its borrow. Locks: none.
 
@@ -21,25 +21,25 @@ use super::slots::{Slot, word_of};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// How many entries ahead of a walk memory is asked for.
+/// A walk prefetches the entry that lies this many entries ahead.
 const AHEAD: usize = 6;
 
-/// Steps from a seek that look for their entry. A look passes over the slots, ranking sorts them, and most seeks lead
-/// to few steps here: the entries that come next are in other memtables and tables.
+/// The number of steps after a seek that look for their entry. A look scans the slots, while ranking sorts them. Most
+/// seeks lead to few steps here, because the entries that come next are in other memtables and tables.
 const LOOKS_MAX: u32 = if cfg!(all(loom, test)) { 1 } else { 4 };
 
 /// See the module.
 pub(super) struct Position {
-    /// The leaf it is in; `None` before it was sent anywhere.
+    /// The leaf that the position is in; `None` before the first seek.
     cover: Option<Cover<'static>>,
-    /// The entries of the leaf, as `order` tells.
+    /// The entries of the leaf, in the state of `order`.
     slots: Vec<Slot<'static>>,
     order: Order,
-    /// The entry it is at.
+    /// The entry that the position is at.
     entry: Option<EntryRef<'static>>,
     /// Where the next seek leads.
     approached: Option<Cover<'static>>,
-    /// Steps that may yet look for their entry.
+    /// The number of steps that may still look for their entry.
     looks_left: u32,
     list: Arc<LeafList>,
 }
@@ -48,19 +48,20 @@ pub(super) struct Position {
 enum Order {
     /// Not read yet.
     Unread,
-    /// Read, in no order, those at or after the next leaf still among them.
+    /// Read, in no order. Entries at or after the next leaf are still among them.
     Unsorted,
-    /// Ranked, and those cut off. The position is at this one; `settled` is where the run is that it came to last.
+    /// Ranked, without the entries at or after the next leaf. The position is at `index`; `settled` is the run that it
+    /// came to last.
     Ranked { index: usize, settled: Range<usize> },
 }
 
-// SAFETY: leaves and entries are of `list`, which may be used from any thread and goes along.
+// SAFETY: leaves and entries are of `list`, which may be used from any thread and moves with the position.
 unsafe impl Send for Position {}
 // SAFETY: as above; nothing changes through `&self`.
 unsafe impl Sync for Position {}
 
 impl Position {
-    /// Nowhere in `list`.
+    /// A position at no entry of `list`.
     pub(super) fn new(list: Arc<LeafList>) -> Self {
         let (slots, order) = (Vec::new(), Order::Unread);
         Position { cover: None, slots, order, entry: None, approached: None, looks_left: 0, list }
@@ -85,14 +86,14 @@ impl Position {
         self.backwards_from(self.slots.len());
     }
 
-    /// Asks for the memory that going to `place` needs. Going there with `go_to_at_or_after` is the next call.
+    /// Prefetches the memory that a seek to `place` needs. The next call must be this seek, by `go_to_at_or_after`.
     pub(super) fn approach(&mut self, place: Place<'_>) {
         let cover = self.list().cover(place);
         cover.slots.prefetch_all();
         (self.approached, self.entry) = (Some(cover), None);
     }
 
-    /// To the first entry at or after `place`.
+    /// Moves to the first entry at or after `place`.
     pub(super) fn go_to_at_or_after(&mut self, place: Place<'_>) {
         let cover = self.approached.take().unwrap_or_else(|| self.list().cover(place));
         self.enter(cover);
@@ -100,7 +101,7 @@ impl Position {
         self.look_forwards(place, |entry| entry.place() < place);
     }
 
-    /// To the last entry before `place`.
+    /// Moves to the last entry before `place`.
     pub(super) fn go_to_before(&mut self, place: Place<'_>) {
         let cover = self.list().cover(place);
         self.enter(cover);
@@ -134,7 +135,7 @@ impl Position {
         }
     }
 
-    /// Where it is.
+    /// The entry that the position is at.
     #[inline]
     pub(super) fn entry(&self) -> EntryRef<'_> {
         match self.entry {
@@ -155,12 +156,12 @@ impl Position {
         unsafe { &*Arc::as_ptr(&self.list) }
     }
 
-    /// Into the leaf of `cover`, at none of its entries.
+    /// Moves into the leaf of `cover`, to none of its entries.
     fn enter(&mut self, cover: Cover<'static>) {
         (self.cover, self.order, self.entry, self.approached) = (Some(cover), Order::Unread, None, None);
     }
 
-    /// The leaf it is in, which was read. Requires that it was sent somewhere.
+    /// Reads the leaf of the position if it was not read yet. Requires an earlier seek.
     fn read(&mut self) -> Cover<'static> {
         let Some(cover) = self.cover else { panic!("the cursor was not sent anywhere") };
         if matches!(self.order, Order::Unread) {
@@ -170,7 +171,7 @@ impl Position {
         cover
     }
 
-    /// Ranks the entries of the leaf, which were not.
+    /// Ranks the entries of the leaf, which were not ranked yet.
     fn rank(&mut self) -> Cover<'static> {
         let cover = self.read();
         cover.rank(&mut self.slots);
@@ -178,13 +179,14 @@ impl Position {
         cover
     }
 
-    /// Ranks the entries of the leaf, which were not, and says how many are before `here`.
+    /// Ranks the entries of the leaf, which were not ranked yet. Returns how many are before `here`.
     fn rank_around(&mut self, here: Place<'_>) -> usize {
         self.rank().count_before(here, &mut self.slots)
     }
 
-    /// To the first entry of the leaf, not ranked, that `is_before` does not hold for, or the low entry of the next: it
-    /// holds for what is before `place`, which belongs to the leaf, and at most for `place` besides.
+    /// Moves to the first entry of the unranked leaf for which `is_before` does not hold, or to the low entry of the
+    /// next leaf. `is_before` holds for entries before `place`, which belongs to the leaf, and perhaps for `place`
+    /// itself.
     fn look_forwards(&mut self, place: Place<'_>, is_before: impl Fn(EntryRef<'static>) -> bool) {
         let cover = self.read();
         let found = first_from(&self.slots, word_of(place.key, cover.slots.skip()), is_before);
@@ -192,7 +194,7 @@ impl Position {
             self.entry = found;
             return;
         };
-        // What is at or after the next leaf is not looked at here.
+        // Entries at or after the next leaf are skipped here.
         self.entry = found.filter(|found| found.place() < next.low_place());
         if self.entry.is_none() {
             self.enter(Cover::of(next));
@@ -200,7 +202,7 @@ impl Position {
         }
     }
 
-    /// To the last entry before `place`, which belongs to the leaf, not ranked, that it is in.
+    /// Moves to the last entry before `place`, which belongs to the unranked leaf of the position.
     fn look_backwards(&mut self, mut place: Place<'_>) {
         loop {
             let cover = self.read();
@@ -213,7 +215,7 @@ impl Position {
         }
     }
 
-    /// To the entry of this index of the leaf, which is ranked, or the first of the leaves behind it.
+    /// Moves to the entry at this index of the ranked leaf, or to the first entry of the leaves behind it.
     fn forwards_to(&mut self, mut index: usize) {
         while index >= self.slots.len() {
             let Some(next) = self.cover.and_then(|cover| cover.next) else {
@@ -230,7 +232,7 @@ impl Position {
         }
     }
 
-    /// To the entry before that of this index of the leaf, which is ranked, or the last of the leaves before it.
+    /// Moves to the entry before this index of the ranked leaf, or to the last entry of the leaves before it.
     fn backwards_from(&mut self, mut index: usize) {
         while index == 0 {
             let leaf = self.cover.map(|cover| cover.leaf).filter(|leaf| leaf.low().is_some());
@@ -246,7 +248,7 @@ impl Position {
         self.settle_at(index - 1);
     }
 
-    /// To the entry of this index of the leaf, which is ranked. Puts the run in order that it is in, unless it was.
+    /// Moves to the entry at this index of the ranked leaf, and settles its run if it is not settled.
     fn settle_at(&mut self, at: usize) {
         if let Order::Ranked { index, settled } = &mut self.order {
             if !settled.contains(&at) {

@@ -7,7 +7,7 @@ pub(crate) trait SealedEntries: Send {
     /// Moves to the next entry, at the first call to the first one. Returns `false` after the last one; it is not
     /// called again then.
     fn advance(&mut self) -> bool;
-    /// The key of the entry. The last `advance` returned `true`, here and for the methods below.
+    /// The key of the entry. This and the methods below require that the last `advance` returned `true`.
     fn key(&self) -> &[u8];
     fn seq(&self) -> SeqNo;
     fn kind(&self) -> EntryKind;

@@ -9,9 +9,9 @@
 //! of a leaf agree in their first `skip` bits, which the words leave out.
 //!
 //! Invariants
-//! - A slot goes from null to an entry or to `FROZEN`, once, and then never changes. It belongs to whoever raised
-//!   `claimed` over it.
-//! - Once [`SlotsRef::freeze`] has returned, no slot changes any more, whoever owns it: what is there is final.
+//! - A slot goes from null to an entry or to `FROZEN`, once, and then never changes. It belongs to the thread that
+//!   raised `claimed` over it.
+//! - Once [`SlotsRef::freeze`] has returned, no slot changes, also if a thread has claimed it: the content is final.
 //!
 //! Locks: none.
 
@@ -51,8 +51,8 @@ pub(super) fn word_of(key: &[u8], skip: usize) -> u16 {
     (u32::from_be_bytes(bytes) << (skip % 8) >> 16) as u16
 }
 
-/// In how many bits two keys agree from the first on, zeros behind the end of the shorter. All keys from one to the
-/// other agree in these.
+/// The number of leading bits in which two keys agree, with zeros behind the end of the shorter key. All keys from one
+/// to the other agree in these bits.
 pub(super) fn common_bits(a: &[u8], b: &[u8]) -> usize {
     let common = a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let next = |key: &[u8]| key.get(common).copied().unwrap_or(0);
@@ -77,7 +77,7 @@ impl<'a> Slot<'a> {
         Slot { word_and_entry, arena: PhantomData }
     }
 
-    /// The entry that was loaded from a slot, if it is one.
+    /// The entry that was loaded from a slot; `None` if the slot has none.
     ///
     /// # Safety
     /// Loaded with Acquire, from a slot whose arena outlives `'a`.
@@ -96,7 +96,7 @@ impl<'a> Slot<'a> {
         unsafe { EntryRef::from_ptr(NonNull::new_unchecked(entry)) }
     }
 
-    /// A number that is in the order of words.
+    /// A number that sorts slots in the order of their words.
     pub(super) fn rank(self) -> usize {
         self.word_and_entry.addr().get()
     }
@@ -110,7 +110,7 @@ pub(super) struct SlotsRef<'a> {
 }
 
 impl<'a> SlotsRef<'a> {
-    /// Slots with these entries, whose words are of `skip`, that nothing points to yet.
+    /// Writes slots with these entries, whose words leave out `skip` bits. Nothing points to the slots yet.
     pub(super) fn write(arena: &'a Arena, capacity: usize, skip: usize, slots: &[Slot<'a>]) -> Self {
         assert!(slots.len() <= capacity);
         let piece = arena.allocate(size_of::<Header>() + capacity * size_of::<AtomicPtr<EntryHeader>>());
@@ -149,7 +149,7 @@ impl<'a> SlotsRef<'a> {
         self.header().capacity as usize
     }
 
-    /// How many bits of their keys the words leave out.
+    /// The number of leading bits of their keys that the words leave out.
     pub(super) fn skip(self) -> usize {
         self.header().skip as usize
     }
@@ -159,7 +159,7 @@ impl<'a> SlotsRef<'a> {
         unsafe { std::slice::from_raw_parts(self.header.add(1).cast().as_ptr(), self.capacity()) }
     }
 
-    /// Adds an entry, or says that there is no room: the slots are full or frozen.
+    /// Adds an entry. Returns `false` if there is no room: the slots are full or frozen.
     pub(super) fn add(self, entry: EntryRef<'a>) -> bool {
         let slot = Slot::new(word_of(entry.key(), self.skip()), entry);
         // Relaxed: shares out the slots, publishes nothing.
@@ -170,13 +170,13 @@ impl<'a> SlotsRef<'a> {
         to.compare_exchange(null_mut(), slot, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 
-    /// Closes every slot that has no entry yet. What its owner wanted to add is added elsewhere.
+    /// Closes every slot that has no entry yet. A thread that claimed such a slot adds its entry elsewhere.
     pub(super) fn freeze(self) {
-        // Relaxed: only spares others an attempt.
+        // Relaxed: this only spares other threads an attempt.
         self.header().claimed.fetch_max(self.capacity(), Ordering::Relaxed);
         for slot in self.all() {
-            // Relaxed: whoever reads the entries afterwards loads them again, with Acquire; after this exchange a load
-            // of this thread finds what the exchange found or left.
+            // Relaxed: readers of the entries load them again afterwards, with Acquire; after this exchange a load of
+            // this thread finds what the exchange found or left.
             let _ = slot.compare_exchange(null_mut(), FROZEN, Ordering::Relaxed, Ordering::Relaxed);
         }
     }
@@ -195,7 +195,7 @@ impl<'a> SlotsRef<'a> {
         self.claimed().filter_map(|slot| unsafe { Slot::loaded(slot) })
     }
 
-    /// Makes `to` what [`SlotsRef::slots`] gives. Nothing here is a jump that the processor must guess.
+    /// Replaces `to` by the slots of [`SlotsRef::slots`]. Nothing here is a branch that the processor must predict.
     pub(super) fn copy_into(self, to: &mut Vec<Slot<'a>>) {
         to.clear();
         to.reserve(self.capacity());
@@ -203,7 +203,7 @@ impl<'a> SlotsRef<'a> {
         for slot in self.claimed() {
             // SAFETY: `len` is below the number of slots that were looked at, which is at most the capacity reserved.
             unsafe { start.add(len).write(slot) };
-            // What is no entry, null or `FROZEN`, is written over by the next.
+            // The next slot overwrites one without an entry (null or `FROZEN`).
             len += usize::from(slot.addr() > FROZEN.addr());
         }
         // SAFETY: the first `len` were written, each with an entry that was loaded with Acquire, as `Slot::loaded`
@@ -215,7 +215,7 @@ impl<'a> SlotsRef<'a> {
     pub(super) fn version(self, place: Place<'_>) -> Option<EntryRef<'a>> {
         let word = usize::from(word_of(place.key, self.skip()));
         let mut newest: Option<EntryRef<'a>> = None;
-        // The word first: it tells nearly all of them apart, those that are no entry included.
+        // The word is compared first: it rules out nearly all other slots, those without an entry included.
         for slot in self.claimed().filter(|slot| slot.addr() >> ADDRESS_BITS == word) {
             // SAFETY: loaded with Acquire, and the slots are of an arena that outlives `'a`.
             let Some(entry) = unsafe { Slot::loaded(slot) }.map(Slot::entry) else { continue };
@@ -227,12 +227,12 @@ impl<'a> SlotsRef<'a> {
         newest
     }
 
-    /// Brings what [`SlotsRef::add`] needs first near the processor.
+    /// Prefetches what [`SlotsRef::add`] needs first into the processor's cache.
     pub(super) fn prefetch(self) {
         prefetch(self.header.as_ptr());
     }
 
-    /// Brings all slots near the processor.
+    /// Prefetches all slots into the processor's cache.
     pub(super) fn prefetch_all(self) {
         let bytes = size_of::<Header>() + self.capacity() * size_of::<AtomicPtr<EntryHeader>>();
         prefetch_range(self.header.as_ptr(), bytes);

@@ -22,7 +22,7 @@ pub(crate) struct OrderedBackground {
     pub(crate) sealer: Arc<Sealer>,
     pub(crate) flusher: Arc<Flusher>,
     pub(crate) compactor: Arc<Compactor>,
-    /// Where there is a fast tier.
+    /// `None` without a fast tier.
     pub(crate) evictor: Option<Arc<Evictor>>,
     /// Flushes while the log is replayed.
     pub(crate) replay: Arc<ReplayFlusher>,
@@ -50,18 +50,18 @@ impl OrderedBackground {
     /// Seals every memtable that holds something. Returns those that wait for their flush.
     pub(crate) fn seal_all(&self) -> Vec<Arc<MemtableHandle>> {
         self.sealer.seal_all();
-        // Not by partition: after a split both sides have to flush what was sealed before.
+        // Returns memtables, not partitions: after a split both sides have to flush the memtables sealed before it.
         self.partitions.iter().flat_map(|partition| partition.super_version().sealed.clone()).collect()
     }
 
-    /// Whether all of these memtables are in tables, or their keyspaces gone.
+    /// Whether all of these memtables are in tables, or their keyspaces are gone.
     pub(crate) fn are_flushed(&self, waiting: &[Arc<MemtableHandle>]) -> bool {
         let is_waiting = |handle: &Arc<MemtableHandle>| waiting.iter().any(|other| Arc::ptr_eq(handle, other));
         self.partitions
             .unchanged_while(|| !self.partitions.iter().any(|it| it.super_version().sealed.iter().any(is_waiting)))
     }
 
-    /// Whether no record before `mark` is in the fast tier, but those of keyspaces that are gone.
+    /// Whether the fast tier has no record before `mark`, except records of keyspaces that are gone.
     pub(crate) fn are_evicted(&self, mark: LogMark) -> bool {
         let is_before = |partition: Arc<Partition>| {
             let super_version = partition.super_version();
@@ -70,7 +70,8 @@ impl OrderedBackground {
         self.partitions.unchanged_while(|| !self.partitions.iter().any(is_before))
     }
 
-    /// Whether no record before `mark` is in an unsorted table of the fast tier, but those of keyspaces that are gone.
+    /// Whether no unsorted table of the fast tier has a record before `mark`, except records of keyspaces that are
+    /// gone.
     pub(crate) fn are_sorted(&self, mark: LogMark) -> bool {
         let is_before = |partition: Arc<Partition>| {
             let super_version = partition.super_version();

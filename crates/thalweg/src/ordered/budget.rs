@@ -1,9 +1,9 @@
 //! [`PartitionBudget`]: the memory and the bytes of level 1 that the partitions of a keyspace share.
 //!
-//! A keyspace has the memory for memtables, and the bytes in level 1 and in a table, that the options give to each of
-//! the partitions it was created with. The partitions that splits have made of these share them: memory as they use it,
-//! the rest in proportion to the bytes that each holds, so that all have levels of the same shape. So a split costs no
-//! memory, and makes everything smaller that a memtable waits for ([`super::splits`]).
+//! The options give each partition that a keyspace was created with an amount of memory for memtables, of bytes in
+//! level 1, and of bytes in a table. The partitions that splits have made of these share the amounts: memory as they
+//! use it, the rest in proportion to the bytes that each holds, so that all have levels of the same shape. So a split
+//! costs no memory, and everything that a memtable waits for becomes smaller ([`super::splits`]).
 
 use crate::compaction::{Fraction, Policy};
 use crate::format::PartitionId;
@@ -36,7 +36,7 @@ impl PartitionBudget {
         self.members.load(Ordering::Relaxed)
     }
 
-    /// Whether a split has made the partition. Only such a partition may end again.
+    /// Whether a split has made the partition. Only such a partition may end in a merge.
     pub(super) fn is_made_by_split(&self, partition: PartitionId) -> bool {
         partition.0 >= self.created as u64
     }
@@ -91,7 +91,7 @@ impl PartitionBudget {
     /// Whether the active memtables together have used their memory up. A partition that was never split may have
     /// `memtable_bytes`.
     pub(super) fn is_full(&self, memtable_bytes: usize) -> bool {
-        // Below zero for moments: bytes of a memtable may be taken out before they are counted.
+        // The count may briefly be below zero: bytes of a memtable may be taken out before they are counted.
         let bytes = usize::try_from(self.active_bytes.load(Ordering::Relaxed)).unwrap_or(0);
         self.members() > 1 && bytes >= memtable_bytes.saturating_mul(self.created)
     }

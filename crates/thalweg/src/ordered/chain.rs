@@ -1,10 +1,10 @@
 //! [`Chain`]: the chain of compactions that a memtable waits for (VLSM-1; figures 2 and 9 of the paper).
 //!
 //! A job of level 0 makes room for the memtables whose tables it takes. The levels below have moved bytes since the
-//! last job of level 0, to make room for this one and for each other. So a chain is what a partition compacts between
-//! two jobs of level 0, by source level: its *stages*. The number of stages is the chain's length; the bytes that a
-//! stage reads are its width there. Every byte that compactions read belongs to one chain, except the bytes of jobs
-//! that failed and of jobs after the last one of level 0.
+//! last job of level 0, to make room for this job and for each other. So a chain is everything that a partition
+//! compacts between two jobs of level 0, in *stages* by source level. The number of stages is the chain's length; the
+//! bytes that a stage reads are the chain's width there. Every byte that compactions read belongs to one chain, except
+//! the bytes of jobs that failed and of jobs after the last one of level 0.
 //!
 //! Locks: `stages` is held for bookkeeping.
 
@@ -19,13 +19,13 @@ pub(super) struct Chain {
 }
 
 impl Chain {
-    /// A job of a level below 0 has read `bytes`.
+    /// Notes that a job of a level below 0 has read `bytes`.
     pub(super) fn moved(&self, level: usize, bytes: u64) {
         let mut stages = self.stages.lock();
         add(&mut stages, level, bytes);
     }
 
-    /// A job of level 0 has read `bytes`, and `memtables` tables of level 0 are gone.
+    /// Notes that a job of level 0 has read `bytes`, and that `memtables` tables of level 0 are gone.
     pub(super) fn freed(&self, counts: &ChainCounts, memtables: u64, bytes: u64) {
         let mut stages = std::mem::take(&mut *self.stages.lock());
         add(&mut stages, 0, bytes);
@@ -36,7 +36,8 @@ impl Chain {
         }
     }
 
-    /// Two partitions become one: what the other has moved since its last job of level 0 belongs to the next one here.
+    /// Adds the bytes that `other` has moved since its last job of level 0 to the present chain. Called when two
+    /// partitions become one.
     pub(super) fn take_over(&self, other: &Chain) {
         let theirs = std::mem::take(&mut *other.stages.lock());
         let mut stages = self.stages.lock();

@@ -22,7 +22,7 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// One look for a job of this many takes the partitions in turn.
+/// One in this many looks for a job takes the partitions in turn.
 const PLAIN_TURNS: usize = 8;
 
 /// See the module.
@@ -70,8 +70,8 @@ impl Compactor {
         })
     }
 
-    /// Runs until [`Signals::stop`], or until the database is poisoned. Several run at once. `writers` are those of its
-    /// worker.
+    /// Runs until [`Signals::stop`], or until the database is poisoned. Several coroutines run this at once. `writers`
+    /// belong to the worker of the coroutine.
     pub(crate) async fn run(self: Arc<Self>, writers: TableWriters) {
         let mut has_worked = false;
         loop {
@@ -124,13 +124,13 @@ impl Compactor {
         }
     }
 
-    /// Parks a job that failed. `room` is how often room had come when it began.
+    /// Parks a job that failed. `room` is [`Health::room`] from before it began.
     fn park(&self, partition: Arc<Partition>, claim: RunningJob, error: Error, room: u64) {
         self.space.make_room_after(&error);
         let room = (error.kind() == ErrorKind::NoSpace).then_some(room);
         let now_ns = self.environment.clock.now_ns();
         {
-            // Held for both, so that a retry finds the job with its failure.
+            // Held for both changes, so that a retry finds the job together with its failure.
             let mut parked = self.parked.lock();
             let is_it = |job: &&mut RunningJob| job.tables == claim.tables;
             partition.running().iter_mut().filter(is_it).for_each(|job| job.is_parked = true);
@@ -140,7 +140,7 @@ impl Compactor {
             parked.push(Parked { partition, claim, retry_at_ns, room });
         }
         self.signals.progress.notify_all();
-        // Coroutines that wait for a job have a time to wait for now.
+        // Coroutines that wait for a job must wake up at the retry time.
         self.signals.compaction_wanted.notify_all();
     }
 
@@ -152,7 +152,7 @@ impl Compactor {
         next_at_ns
     }
 
-    /// Makes every parked job due: somebody waits for it.
+    /// Makes every parked job due, because a caller waits for it.
     pub(crate) fn retry_parked(&self) {
         {
             let mut parked = self.parked.lock();
@@ -179,8 +179,8 @@ impl Compactor {
         !self.partitions.unchanged_while(is_none)
     }
 
-    /// Whether there is a job for a partition. Wakes the compactors: since their last look reads may have paid for one,
-    /// and few reads wake nobody.
+    /// Whether there is a job for a partition. Wakes the compactors if so: reads may have paid for a job since their
+    /// last look, and a few reads wake nobody.
     fn wants_job(&self, partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]) -> bool {
         let (policy, levels, all_see) = (partition.policy(), &super_version.levels, |seq| self.snapshots.all_see(seq));
         let is_wanted = partition.no_job.wants_job(policy, levels, running, &all_see);
@@ -190,7 +190,8 @@ impl Compactor {
         is_wanted
     }
 
-    /// Compacts small partitions as in a quiet database while `wait` waits until little of what was replaced is left.
+    /// Compacts small partitions as in a quiet database while `wait` runs. `wait` returns once little replaced data is
+    /// left.
     pub(crate) fn tidy_while<T>(&self, wait: impl FnOnce() -> T) -> T {
         self.tidying.fetch_add(1, Ordering::Relaxed);
         self.signals.compaction_wanted.notify_all();
@@ -199,8 +200,8 @@ impl Compactor {
         result
     }
 
-    /// Compacts what a keyspace has in `range` down, while `wait` waits until the function that it gets says that all
-    /// is done.
+    /// Compacts the keys of a keyspace in `range` down while `wait` runs. `wait` gets a function that says whether all
+    /// is done, and waits for that.
     pub(crate) fn compact_while<T>(
         &self,
         keyspace: &OrderedKeyspace,
@@ -249,7 +250,7 @@ impl Compactor {
                 return None;
             }
             self.partitions.iter().for_each(|partition| look_for_tidy(&partition));
-            // Nobody waits for what a large partition takes.
+            // Not in large partitions while a caller waits: that would take long.
             self.take_job_of(|partition, super_version, running| {
                 self.pick_tidy(partition, super_version, running, !is_awaited)
             })
@@ -295,14 +296,14 @@ impl Compactor {
         None
     }
 
-    /// All partitions, those with the longest level 0 first if it is due: their writers would be the first to wait. The
-    /// others follow in turn; one look of [`PLAIN_TURNS`] takes all in turn, so that none starves.
+    /// All partitions. Those with the longest level 0 come first if it is due: their writers would be the first to
+    /// wait. The others follow in turn. One look in [`PLAIN_TURNS`] takes all in turn, so that none starves.
     fn partitions_by_need(&self) -> Vec<Arc<Partition>> {
         let mut partitions: Vec<_> = self.partitions.iter().collect();
         let first = self.next_partition.fetch_add(1, Ordering::Relaxed);
         let count = partitions.len().max(1);
         if first.is_multiple_of(PLAIN_TURNS) {
-            // These looks are counted by themselves: each partition is the first of one.
+            // These looks have a count of their own, so that each partition comes first in one of them.
             partitions.rotate_left(first / PLAIN_TURNS % count);
             return partitions;
         }
@@ -321,7 +322,7 @@ impl Compactor {
         }
         self.space.watch_short();
         if partition.generation.budget.has_grown() {
-            // It may be small enough now to be merged.
+            // The partition may be small enough to be merged.
             self.signals.flush_wanted.notify_all();
         }
         self.signals.compaction_wanted.notify_all();

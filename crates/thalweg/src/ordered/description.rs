@@ -9,15 +9,15 @@ use crate::keyspaces::SnapshotRegistry;
 use crate::log::Log;
 use std::sync::Arc;
 
-/// The end of the log, as the models count it: positions before it are as many bytes smaller as lie between.
+/// The end of the log, as the models count it. An earlier position is smaller by the bytes between it and the end.
 const LOG_END: u64 = u64::MAX / 2;
 
-/// The tier, with all partitions of it.
+/// Describes the tier, which has `partitions` partitions.
 pub(super) fn describe_tier(tier: &Tier, partitions: usize) -> fast_tier::Tier {
     fast_tier::Tier { capacity_bytes: tier.room.capacity_bytes(), partitions, log_end: LOG_END }
 }
 
-/// A partition with something in the tier; `None` of another one.
+/// Describes a partition; `None` if it has nothing in the tier.
 pub(super) fn describe(
     tier: &Tier,
     partition: &Partition,
@@ -32,7 +32,7 @@ pub(super) fn describe(
     };
     let trigger = partition.generation.options.policy.level0_trigger().max(1) as u64;
     let now_ns = tier.now_ns();
-    // Only where the tier is what holds the log back does an eviction let any of it go.
+    // An eviction releases some of the log only while the tier holds the log back.
     let holds_log = tier.room.log_bytes() > 0;
     let log_from = fast.first().filter(|_| holds_log);
     Some(fast_tier::Partition {

@@ -1,10 +1,10 @@
 //! [`FastMerger`]: merges of the fast tables of one partition: the internal compaction, which stays in the tier, and
 //! the eviction, which writes all that the partition has there to level 0.
 //!
-//! **Eviction.** One number says up to where a partition is flushed. So an eviction takes every fast table of the
-//! partition, and its edit says `Flushed` up to the last record of these: what is newer is in memtables, or in fast
-//! tables that a flush has added since. Were only some keys evicted, replay would have to skip some records below that
-//! number and not others. Tables in files are evicted together, too.
+//! **Eviction.** A single number says up to which record a partition is flushed. So an eviction takes every fast table
+//! of the partition, and its edit says `Flushed` up to the last record of these. Newer records are in memtables, or in
+//! fast tables that a flush has added since. If only some keys were evicted, replay would have to skip some records
+//! below that number and not others. Tables in files are evicted together, too.
 //!
 //! The caller has a claim on the partition: no other merge of its fast tables runs, and no split or merge of it.
 
@@ -87,7 +87,7 @@ impl FastMerger {
         Ok(())
     }
 
-    /// Replaces `inputs` by what their merge has made. An edit says so if the tables are in files.
+    /// Replaces `inputs` by the outputs of their merge, with an edit if the tables are in files.
     async fn install_merged(
         &self,
         tier: &Tier,
@@ -109,7 +109,7 @@ impl FastMerger {
             Takes::Newest => FastPlace::Inputs,
             Takes::Overlapped | Takes::All => FastPlace::Oldest,
         };
-        // Each goes below those before it.
+        // In reverse order, because each goes below those that are already there.
         changes.extend(made.iter().rev().map(|table| Change::AddFast {
             keyspace: partition.keyspace,
             partition: partition.id,
@@ -122,7 +122,7 @@ impl FastMerger {
         installed.map(drop).inspect_err(|_| tier.discard(&self.health, &ids))
     }
 
-    /// Writes what a partition has in the tier to a table of level 0, and lets it go.
+    /// Writes everything that a partition has in the tier to a table of level 0, and releases the fast tables.
     pub(super) async fn evict(&self, tier: &Tier, writers: &TableWriters, partition: &Partition) -> Result<()> {
         let super_version = partition.pinned_super_version();
         let (fast, range) = (super_version.fast.clone(), Arc::clone(&super_version.range));
@@ -131,7 +131,7 @@ impl FastMerger {
         let start_ns = tier.now_ns();
         let running = tier.room.begin_eviction(start_ns, fast.bytes());
         let boundaries = self.snapshots.boundaries(|| self.log.visible());
-        // Asked after each step.
+        // Called after each step.
         let cancelled = || {
             running.advance(compaction::STEP_BYTES as u64);
             self.signals.is_stopping() || partition.is_dropped()

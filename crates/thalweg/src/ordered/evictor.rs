@@ -1,13 +1,14 @@
 //! [`Evictor`]: the coroutines that compact in the fast tier and evict from it.
 //!
-//! Each does one piece of work at a time, in this order: what somebody waits for, or a nearly full disk needs, is
-//! evicted, the oldest records first; then what Algorithm 1 decides ([`crate::fast_tier`]): partitions that pin too
-//! much of the log, partitions that are least worth their room, and merges within the tier. Merges that a caller waits
-//! for come before those that it decides. One runs beside the
-//! flushes, and one on each compaction worker: so a merge in one partition delays no eviction of another.
+//! Each does one piece of work at a time. While a caller waits for an empty tier, or a nearly full disk needs it, they
+//! evict the partitions with the oldest records first. Otherwise they do what Algorithm 1 decides
+//! ([`crate::fast_tier`]): evict partitions that pin too much of the log, evict partitions that are least worth their
+//! room, and merge within the tier. Merges that a caller waits for come before the merges of Algorithm 1. One coroutine
+//! runs beside the flushes, and one on each compaction worker, so a merge in one partition delays no eviction of
+//! another.
 //!
-//! A partition that was chosen to leave is on its way until its eviction ends. What a flush adds meanwhile does not
-//! leave: it would make a small table of level 0.
+//! A partition that was chosen for eviction is on its way out until the eviction ends. Tables that a flush adds
+//! meanwhile stay in the tier: they would make a small table of level 0.
 //!
 //! Locks: `leaving` is held for a look. A partition's `running` is held for a look, and while a claim is made on it.
 
@@ -86,8 +87,8 @@ impl Evictor {
         })
     }
 
-    /// Runs until [`Signals::stop`], or until the database is poisoned. Several run at once. `writers` are those of its
-    /// worker.
+    /// Runs until [`Signals::stop`], or until the database is poisoned. Several coroutines run this at once. `writers`
+    /// belong to the worker of the coroutine.
     pub(crate) async fn run(self: Arc<Self>, writers: TableWriters) {
         let mut has_worked = false;
         loop {
@@ -105,7 +106,7 @@ impl Evictor {
                 continue;
             };
             if !claim(work.partition()) {
-                // Somebody else was faster, and tells when that ends.
+                // Another coroutine was faster, and notifies the event when its work ends.
                 continue;
             }
             has_worked = true;
@@ -144,7 +145,7 @@ impl Evictor {
         self.next_leaving().or_else(|| self.next_merge()).or_else(|| self.ask_the_model())
     }
 
-    /// A partition that somebody waits for to be merged.
+    /// A merge that a caller waits for, in a free partition.
     fn next_merge(&self) -> Option<Work> {
         let is_unsorted = |partition: &Arc<Partition>| {
             let super_version = partition.super_version();
@@ -173,7 +174,7 @@ impl Evictor {
         leaving.iter().find(|partition| is_free(partition)).cloned().map(Work::Evict)
     }
 
-    /// Algorithm 1 (PMB-8): evictions first, because writers may wait for them.
+    /// Asks Algorithm 1 (PMB-8) for work. Evictions come first, because writers may wait for them.
     fn ask_the_model(&self) -> Option<Work> {
         self.tier.measure_once();
         let Tier { model, calibration, .. } = &*self.tier;
@@ -203,8 +204,8 @@ impl Evictor {
         self.known().filter_map(describe).unzip()
     }
 
-    /// The partitions that an edit may name. Replay fills the tier before the manifest knows of a keyspace, or of a
-    /// clear: a table that an edit adds before would be that of nobody, or go with the clear.
+    /// The partitions that an edit may name. Replay fills the tier before the manifest knows a keyspace or a clear. A
+    /// table that an edit adds before that would belong to no keyspace, or the clear would remove it.
     fn known(&self) -> impl Iterator<Item = Arc<Partition>> + '_ {
         self.partitions.iter().filter(|partition| self.partitions.is_known(partition))
     }
@@ -233,15 +234,15 @@ impl Evictor {
             self.splitter.stop_to_split(partition, &partition.super_version(), &running);
         }
         if partition.generation.budget.has_grown() {
-            // It may be small enough now to be merged.
+            // The partition may be small enough to be merged.
             self.signals.flush_wanted.notify_all();
         }
         self.signals.compaction_wanted.notify_all();
         self.signals.progress.notify_all();
     }
 
-    /// Waits until work that failed is due again: nothing was changed by it. Writers that would have to wait for it get
-    /// the error. `room` is how often room had come when the work began.
+    /// Waits until failed work is due again. The failed work has changed nothing. Writers that would have to wait for
+    /// it get the error. `room` is [`Health::room`] from before the work began.
     async fn back_off(&self, error: Error, room: u64) {
         self.space.make_room_after(&error);
         let is_full = error.kind() == ErrorKind::NoSpace;

@@ -1,8 +1,9 @@
-//! [`FastLevel`]: what a partition has in the fast tier: tables in memory, above level 0.
+//! [`FastLevel`]: the tables of a partition in the fast tier, above level 0.
 //!
-//! Invariants. Of two versions of a key the newer is never below the older: memtables lie above the unsorted tables,
-//! each of these above those before it, all above the sorted ones, and these above level 0. Sorted tables are disjoint.
-//! After a split two partitions have the same tables, and each reads only its own keys of them.
+//! Invariants. Of two versions of a key the newer one is never below the older one. Memtables lie above the unsorted
+//! tables, each unsorted table above the older ones, all of them above the sorted tables, and these above level 0.
+//! Sorted tables are disjoint. After a split two partitions have the same tables, and each reads only its own keys of
+//! them.
 //!
 //! **A fast table in memory is to the lineage what a sealed memtable is**: no edit names it, and its records are in the
 //! log. So it pins the log from the oldest of them ([`FastTableHandle::first`]), and an eviction states up to which
@@ -28,10 +29,10 @@ use std::sync::{Arc, OnceLock};
 /// A fast table that a partition has, and the records of the log that it stands for.
 pub(crate) struct FastTableHandle {
     pub(super) table: Arc<FastTable>,
-    /// About the bytes of it that are the partition's: after splits several partitions have the table.
+    /// About how many of its bytes are the partition's: after splits several partitions have the table.
     bytes: u64,
-    /// Where the oldest record begins that it stands for and that the log must keep. Records count that an internal
-    /// compaction has dropped. `None`: an edit names the table, which is in a file.
+    /// Where the oldest record begins that it stands for and that the log must keep. Records that an internal
+    /// compaction has dropped count, too. `None`: the table is in a file, and an edit names it.
     pub(super) first: Option<LogMark>,
     /// The largest number of a record that it stands for.
     pub(super) last_seq: SeqNo,
@@ -50,19 +51,19 @@ impl FastTableHandle {
         Arc::new(FastTableHandle { table, bytes, first, last_seq, _charge })
     }
 
-    /// The same for a partition that has only `range` of it.
+    /// The same table for a partition that has only the keys in `range`.
     fn in_range(&self, range: &KeyRange) -> Arc<Self> {
         let _charge = Arc::clone(&self._charge);
         let (table, bytes) = (Arc::clone(&self.table), bytes_in(&self.table, range));
         Arc::new(FastTableHandle { table, bytes, first: self.first, last_seq: self.last_seq, _charge })
     }
 
-    /// About the bytes of it that are the partition's.
+    /// About how many of its bytes are the partition's.
     pub(super) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// About the entries of it that are the partition's.
+    /// About how many of its entries are the partition's.
     pub(super) fn entries(&self) -> u64 {
         let (entries, all) = (u128::from(self.meta().entries), u128::from(self.table.bytes()));
         (entries * u128::from(self.bytes) / all.max(1)) as u64
@@ -80,7 +81,7 @@ impl FastTableHandle {
         Arc::ptr_eq(&self.table, &other.table)
     }
 
-    /// A table that an edit names.
+    /// The handle of a table that an edit names.
     pub(super) fn named(table: Arc<FastTable>, room: &Arc<TierRoom>) -> Arc<Self> {
         let last_seq = table.meta().seq_max;
         Self::new(table, None, last_seq, room)
@@ -104,7 +105,7 @@ impl Source for Arc<FastTableHandle> {
     }
 }
 
-/// Bytes of a fast table that has nothing: its header, and its estimate of distinct keys.
+/// Bytes of an empty fast table: its header, and its estimate of distinct keys.
 const FIXED_BYTES: u64 = 4 << 10;
 
 /// The standard error of an estimate of distinct keys, as a part of it.
@@ -113,10 +114,10 @@ const DISTINCT_SIGMA: f64 = 0.016;
 /// A merge of unsorted tables among each other takes at least this number of them.
 const NEWEST_MIN: u64 = 8;
 
-/// It leaves out an older table that is this many times as large as the ones it takes are on average.
+/// Such a merge leaves out an older table that is this many times as large as the average of the tables it takes.
 const NEWEST_TIMES: u64 = 8;
 
-/// Keys that are looked at of a table that several partitions have.
+/// How many keys are sampled in a table that several partitions have.
 const SAMPLES: usize = 32;
 
 /// About the bytes that a table has in `range`. Reads some of its keys.
@@ -139,9 +140,9 @@ pub(crate) struct FastLevel {
     pub(super) unsorted: Vec<Arc<FastTableHandle>>,
     /// In key order, disjoint.
     pub(super) sorted: Vec<Arc<FastTableHandle>>,
-    /// Counts who looks into it.
+    /// Counts the reads that look into it.
     reads: Arc<TierReads>,
-    /// Distinct keys of the tables that an internal compaction would merge, once somebody has asked.
+    /// Distinct keys of the tables that an internal compaction would merge, once they were asked for.
     distinct: OnceLock<Estimate>,
 }
 
@@ -193,7 +194,7 @@ impl FastLevel {
         fast.filled()
     }
 
-    /// The same tables, to be changed.
+    /// A copy with the same tables, to be changed.
     pub(super) fn changeable(&self) -> Self {
         FastLevel::new(self.unsorted.clone(), self.sorted.clone(), &self.reads)
     }
@@ -203,7 +204,7 @@ impl FastLevel {
         self.unsorted.iter().chain(&self.sorted)
     }
 
-    /// `None` when it has no table.
+    /// The level, or `None` if it has no table.
     pub(super) fn filled(self) -> Option<Arc<Self>> {
         if self.unsorted.is_empty() && self.sorted.is_empty() { None } else { Some(Arc::new(self)) }
     }
@@ -211,7 +212,7 @@ impl FastLevel {
     /// The newest version of the key at or below its sequence number.
     pub(super) fn find(&self, point: &PointKey<'_>) -> Result<Option<Version>> {
         self.reads.count_get();
-        // Most tables do not have the key. That their filters are loaded side by side saves one wait for memory each.
+        // Most tables do not have the key. Loading their filters side by side saves one wait for memory for each table.
         self.unsorted.iter().for_each(|handle| handle.table.approach(point));
         for handle in self.unsorted.iter().rev() {
             if let Some(found) = handle.table.find(point)? {
@@ -247,7 +248,7 @@ impl FastLevel {
         self.tables().map(|handle| handle.meta())
     }
 
-    /// Whether an unsorted table has one.
+    /// Whether an unsorted table has a record before `mark`.
     pub(super) fn has_unsorted_before(&self, mark: LogMark) -> bool {
         self.unsorted.iter().any(|handle| handle.has_before(mark))
     }
@@ -262,7 +263,7 @@ impl FastLevel {
         self.tables().map(|handle| handle.bytes()).sum()
     }
 
-    /// About the bytes that an eviction writes: those of the tables without what each has besides its entries.
+    /// About the bytes that an eviction writes: those of the tables without the fixed part of each.
     pub(super) fn bytes_evicted(&self) -> u64 {
         self.tables().map(|handle| handle.table.bytes().saturating_sub(FIXED_BYTES)).sum()
     }
@@ -288,8 +289,8 @@ impl FastLevel {
         self.reads.count_seek();
     }
 
-    /// Distinct keys of the tables that an internal compaction would merge. A few microseconds a table at the first
-    /// call.
+    /// Distinct keys of the tables that an internal compaction would merge. The first call takes a few microseconds a
+    /// table.
     pub(super) fn distinct(&self) -> Estimate {
         *self.distinct.get_or_init(|| {
             let merged = self.unsorted_and_overlapped();
@@ -311,7 +312,7 @@ impl FastLevel {
     }
 
     /// The unsorted tables, and the sorted ones that an internal compaction merges them with: those that overlap the
-    /// hull of the unsorted ones (PMB-A5), so that what it makes lies between the others.
+    /// hull of the unsorted ones (PMB-A5), so that the outputs lie between the other sorted tables.
     pub(super) fn unsorted_and_overlapped(&self) -> FastLevel {
         let key_min = self.unsorted.iter().map(|handle| &handle.meta().key_min).min();
         let key_max = self.unsorted.iter().map(|handle| &handle.meta().key_max).max();
@@ -331,7 +332,7 @@ impl FastLevel {
         self.tables().map(|handle| Handle::from(Arc::clone(&handle.table))).collect()
     }
 
-    /// The newest unsorted tables, up to one that is much larger than they are: it was merged of such before.
+    /// The newest unsorted tables, up to one that is much larger than they are: that one is the output of such a merge.
     pub(super) fn newest_unsorted(&self) -> FastLevel {
         let (mut tables, mut bytes) = (0, 0);
         for handle in self.unsorted.iter().rev() {
@@ -358,20 +359,20 @@ impl FastLevel {
         FastInputs { unsorted: tables(&self.unsorted), sorted: tables(&self.sorted) }
     }
 
-    /// Adds what a merge of unsorted tables alone has made, in their place: after the `older` ones, before those that a
-    /// flush has added since.
+    /// Adds the outputs of a merge of unsorted tables alone, in the place of its inputs: after the `older` tables,
+    /// before those that a flush has added since.
     pub(super) fn add_merged_unsorted(&mut self, outputs: Vec<Arc<FastTableHandle>>, older: usize) {
         self.unsorted.splice(older..older, outputs);
     }
 
-    /// Adds what an internal compaction has made. A sorted table that was added meanwhile may lie where the inputs had
-    /// a gap and an output has none: it is newer, and one of the unsorted tables from now on.
+    /// Adds the outputs of an internal compaction. A sorted table that was added meanwhile may lie where the inputs had
+    /// a gap and an output has none. Such a table is newer than the outputs, and becomes an unsorted table.
     pub(super) fn add_merged(&mut self, outputs: Vec<Arc<FastTableHandle>>) {
         let is_within = |handle: &mut Arc<FastTableHandle>| {
             outputs.iter().any(|output| output.meta().overlaps(&handle.meta().key_min, &handle.meta().key_max))
         };
         let within: Vec<_> = self.sorted.extract_if(.., is_within).collect();
-        // It overlapped nothing when it was added: it is older than the unsorted tables that it overlaps.
+        // Such a table overlapped nothing when it was added, so it is older than the unsorted tables that it overlaps.
         self.unsorted.splice(0..0, within);
         self.add_sorted(outputs);
     }

@@ -1,7 +1,7 @@
 //! [`MemtableFlusher`]: writes one sealed memtable to a level-0 table and installs it; or moves it into the fast tier.
 //!
-//! Where there is a fast tier, a memtable passes it by only if nothing of its partition is there: what is there is
-//! older, and would lie above it; and the edit would say that it is in tables.
+//! With a fast tier, a memtable bypasses it only if its partition has nothing there. Otherwise older fast tables would
+//! lie above the new table of level 0, and the edit would say that their records are in tables.
 
 use super::dependencies::Dependencies;
 use super::indexing::Indexing;
@@ -72,7 +72,7 @@ impl MemtableFlusher {
         let done = match tier {
             Some(tier) => self.flush_to_tier(tier, partition, handle).await.inspect_err(|error| tier.note_full(error)),
             None => {
-                // The next one tries again to find room there.
+                // The next memtable tries again to find room there.
                 partition.generation.options.tier.iter().for_each(|tier| tier.room.set_refused(false));
                 self.flush_to_level0(writers, partition, handle).await
             }
@@ -92,7 +92,7 @@ impl MemtableFlusher {
         Ok(())
     }
 
-    /// Puts a fast table in the place of a memtable. An edit says so if the table is in a file.
+    /// Replaces a memtable by a fast table, with an edit if the table is in a file.
     async fn install_in_tier(
         &self,
         tier: &Tier,
@@ -130,7 +130,7 @@ impl MemtableFlusher {
     ) -> Result<()> {
         self.log.until_visible(handle.sealed_at()).await?;
         let boundaries = self.snapshots.boundaries(|| self.log.visible());
-        // Sealed by a split it has the other side's entries too; those are for the other side to flush.
+        // A memtable that was sealed by a split has the other side's entries, too. The other side flushes those.
         let mut entries = handle.memtable.entries_in(&partition.super_version().range);
         let index = partition.generation.directories.as_ref();
         let meta = match index {
@@ -157,7 +157,7 @@ impl MemtableFlusher {
             edit.changes.push(Change::Add { keyspace, partition: id, level: 0, meta: meta.clone() });
             self.tables.open_written(meta)
         });
-        // Not the number it was sealed at: after a power cut that number may be given to another record.
+        // Not the number at which it was sealed: after a power cut that number may be given to another record.
         let replayed_to = self.log_pins.replayed_to().filter(|_| planted(Bug::ReplayFlushedTooFar));
         let last = replayed_to.map_or(last, |mark| last.max(mark.seq));
         edit.changes.push(Change::Flushed { keyspace, partition: id, seq: last });
@@ -193,7 +193,7 @@ impl MemtableFlusher {
         } else {
             partition.pacer.flushed(now_ns, memtable_bytes, table_bytes, has_more);
         }
-        // Of a memtable that two partitions share the memory comes back once both have flushed it.
+        // The memory of a memtable that two partitions share is released once both have flushed it.
         self.backpressure.flush_ended(if handle.is_shared() { 0 } else { memtable_bytes });
         self.backpressure.pace(&**partition);
         self.signals.compaction_wanted.notify_all();
@@ -244,7 +244,7 @@ impl MemtableFlusher {
 }
 
 /// Removes tables that no edit names, because their edit was refused: all `outputs`, of which a reader may have `found`
-/// some. When the database is poisoned they stay: the edit may be in the manifest; recovery knows.
+/// some. If the database is poisoned they stay: the edit may be in the manifest, and recovery finds out.
 pub(super) fn discard_outputs(
     health: &Health,
     lineage: &Lineage,

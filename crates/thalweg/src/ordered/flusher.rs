@@ -1,5 +1,5 @@
-//! [`Flusher`]: the flush coroutine: definitions to the manifest, sealed memtables to level-0 tables, splits and
-//! merges, and relief for a long log.
+//! [`Flusher`]: the flush coroutine. It writes definitions to the manifest and sealed memtables to level-0 tables,
+//! splits and merges partitions, and relieves a long log.
 
 use super::dependencies::Dependencies;
 use super::flush::MemtableFlusher;
@@ -18,7 +18,7 @@ use crate::table::TableWriters;
 use crate::trace;
 use std::sync::Arc;
 
-/// A quiet database flushes what pins the log when that is longer.
+/// A quiet database flushes its memtables if they pin more of the log than this.
 const QUIET_LOG_BYTES: u64 = 4 << 20;
 
 /// See the module.
@@ -96,7 +96,7 @@ impl Flusher {
             let done = match work {
                 Some(Work::Define) => {
                     let done = self.installer.install().await;
-                    // What the manifest knows may be evicted.
+                    // Keyspaces that the manifest knows may be evicted.
                     self.tier.iter().for_each(|tier| tier.wake());
                     done
                 }
@@ -134,8 +134,8 @@ impl Flusher {
         }
     }
 
-    /// Waits until work that failed is due again: nothing was changed by it. Writers that would have to wait for it get
-    /// the error. `room` is how often room had come when the work began.
+    /// Waits until failed work is due again. The failed work has changed nothing. Writers that would have to wait for
+    /// it get the error. `room` is [`Health::room`] from before the work began.
     async fn back_off(&self, error: Error, room: u64) {
         self.space.make_room_after(&error);
         let is_full = error.kind() == ErrorKind::NoSpace;
@@ -157,9 +157,9 @@ impl Flusher {
         self.next_work(false).is_some()
     }
 
-    /// Definitions first, but not twice in a row before a flush, so that neither starves the other.
+    /// The next work: definitions first, but not twice in a row before a flush, so that neither starves the other.
     fn next_work(&self, defined_last: bool) -> Option<Work> {
-        // The memtable whose records are oldest first: it holds back the log.
+        // The memtable with the oldest records comes first: it holds back the log.
         let flush = self
             .partitions
             .iter()
@@ -173,7 +173,7 @@ impl Flusher {
         if !definitions.is_empty() && !may_flush {
             return Some(Work::Define);
         }
-        // No job begins in it until it is split.
+        // No job begins in a partition that is to be split until it is split.
         if let Some(partition) = self.splitter.partition_to_split().filter(|partition| is_known(partition)) {
             return Some(Work::Split(partition));
         }
@@ -193,7 +193,8 @@ impl Flusher {
         }
     }
 
-    /// Lets a log go that nobody writes to, if it is worth a flush, and wakes the compactors to see to replaced data.
+    /// Flushes the memtables of a database that nobody writes to, if the log that they pin is worth it. Wakes the
+    /// compactors to tidy replaced data.
     fn tidy_when_quiet(&self) {
         if !self.log.is_quiet() {
             return;

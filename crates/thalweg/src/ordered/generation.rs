@@ -1,4 +1,4 @@
-//! [`Generation`]: what the partitions of a keyspace have in common between two clears.
+//! [`Generation`]: the state that the partitions of a keyspace share between two clears.
 
 use super::budget::PartitionBudget;
 use super::options::OrderedOptions;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// Where the memory of keyspaces comes from.
 #[derive(Clone)]
 pub(crate) struct Memory {
-    /// That of memtables.
+    /// The memory of memtables.
     pub(crate) pool: MemtablePool,
     /// The cache to which the index of a directory keyspace is charged.
     pub(crate) cache: Arc<BlockCache>,
@@ -25,7 +25,7 @@ pub(crate) struct Generation {
     pub(super) budget: PartitionBudget,
     pub(super) options: Arc<OrderedOptions>,
     pub(super) memory: Memory,
-    /// Of a directory keyspace: where its entries are. Its tables are packs.
+    /// The index of a directory keyspace: where its entries are. The tables of such a keyspace are packs.
     pub(crate) directories: Option<Arc<DirectoryIndex>>,
 }
 

@@ -1,8 +1,7 @@
-//! [`Indexing`]: the packs of an edit of a directory keyspace on their way into its index. Of an ordered keyspace it
-//! does nothing.
+//! [`Indexing`]: adds the packs of an edit of a directory keyspace to its index. Does nothing for an ordered keyspace.
 //!
-//! Outputs are in the index before the edit takes their entries out of the memtables, or out of the inputs; inputs
-//! leave it afterwards. So every entry is found at any time.
+//! Outputs enter the index before the edit takes their entries out of the memtables or the inputs. Inputs leave the
+//! index afterwards. So every entry is found at any time.
 
 use crate::directory::DirectoryIndex;
 use crate::error::Result;
@@ -21,13 +20,13 @@ pub(super) struct Indexing<'a> {
 }
 
 impl<'a> Indexing<'a> {
-    /// For the outputs of an edit that replaces some tables.
+    /// The indexing of `outputs`, for an edit that replaces the tables `replaced`.
     pub(super) fn new(index: Option<&'a Arc<DirectoryIndex>>, outputs: &[Arc<Table>], replaced: Vec<TableId>) -> Self {
         let outputs = if index.is_some() { outputs.to_vec() } else { Vec::new() };
         Indexing { index, outputs, replaced, is_applied: AtomicBool::new(false) }
     }
 
-    /// Before the install: adds the outputs.
+    /// Adds the outputs to the index. Called before the install.
     pub(super) async fn begin(&self) -> Result<()> {
         let Some(index) = self.index else { return Ok(()) };
         if planted(Bug::InputsLeaveIndexFirst) {
@@ -44,13 +43,14 @@ impl<'a> Indexing<'a> {
         Ok(())
     }
 
-    /// The edit is in force.
+    /// Notes that the edit is in force.
     pub(super) fn applied(&self) {
         self.is_applied.store(true, Ordering::Relaxed);
     }
 
-    /// After an install that failed: takes the outputs out again, unless the edit was in force by then. Then memtable
-    /// or inputs are gone, and only the outputs have their entries. Returns the outputs that a reader may have found.
+    /// Removes the outputs from the index again, unless the edit was in force: then the memtable or the inputs are
+    /// gone, and only the outputs have their entries. Called after an install that failed. Returns the outputs that a
+    /// reader may have found.
     pub(super) fn undo(self) -> Vec<Arc<Table>> {
         if let Some(index) = self.index.filter(|_| !self.is_applied.load(Ordering::Relaxed)) {
             let outputs: Vec<TableId> = self.outputs.iter().map(|pack| pack.meta().id).collect();
@@ -61,7 +61,7 @@ impl<'a> Indexing<'a> {
         self.outputs
     }
 
-    /// After the install: takes the replaced tables out.
+    /// Removes the replaced tables from the index. Called after the install.
     pub(super) async fn finish(self) -> Result<()> {
         let Some(index) = self.index else { return Ok(()) };
         if planted(Bug::MemtableBeforeIndex) && self.replaced.is_empty() {

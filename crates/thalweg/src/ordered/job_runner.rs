@@ -17,10 +17,11 @@ use crate::table::{Table, TableStore, TableWriters};
 use crate::trace;
 use std::sync::Arc;
 
-/// Between two steps, the room is looked at again after this time, in nanoseconds,
+/// Between two steps, the room is looked at again after this time, in nanoseconds.
 const LOOK_NS: u64 = 10_000_000;
 
-/// for no longer than this in all: what should give room back may wait for a reader or a checkpoint.
+/// The next step waits for room for at most this time, in nanoseconds: room may come only after a reader or a
+/// checkpoint.
 const WAIT_MAX_NS: u64 = 5_000_000_000;
 
 /// See the module.
@@ -52,7 +53,7 @@ impl JobRunner {
         }
     }
 
-    /// Runs a job, in steps where room is short.
+    /// Runs a job, in steps if room is short.
     pub(super) async fn run(&self, writers: &TableWriters, partition: &Arc<Partition>, job: Job) -> Result<()> {
         if job.trivial_move {
             return self.move_tables(partition, &job).await;
@@ -136,9 +137,8 @@ impl JobRunner {
         error
     }
 
-    /// The job, which has read `bytes`, is part of the chain that memtables of the partition wait for, unless it writes
-    /// in place. What it gives
-    /// back of level 0 lets writers go faster.
+    /// Counts a job that has read `bytes` in the chain that memtables of the partition wait for, unless it writes in
+    /// place. The room that the job frees in level 0 lets writers go faster.
     fn count_chain(&self, partition: &Partition, job: &Job, bytes: u64) {
         if job.is_in_place() {
             return;
@@ -170,8 +170,8 @@ impl JobRunner {
         Ok(())
     }
 
-    /// Between two steps: waits until there is room for `bytes` twice, as far as what the last step has replaced is
-    /// still to give some back.
+    /// Waits between two steps until there is room for `bytes` twice, as long as tables that the last step has replaced
+    /// may still give some back.
     async fn until_room(&self, partition: &Partition, bytes: u64) {
         let until_ns = self.environment.clock.now_ns().saturating_add(WAIT_MAX_NS);
         while self.space.space().free_bytes().is_some_and(|free| free < bytes.saturating_mul(2)) {

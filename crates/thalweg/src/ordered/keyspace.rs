@@ -1,10 +1,11 @@
 //! [`OrderedKeyspace`]: a named map cut into partitions by key range.
 //!
-//! The [`Layout`] says which partition has a key; a split or a merge replaces it. A caller with a partition of an older
-//! layout finds the keys that it has given up through its super version ([`Partition::super_version_of`]).
+//! The [`Layout`] says which partition has a key; a split or a merge replaces it. A caller may have a partition of an
+//! older layout. It finds the keys that this partition has given up through the super version
+//! ([`Partition::super_version_of`]).
 //!
 //! A clear gives a keyspace a new *generation*: an `OrderedKeyspace` of the same id, whose records have numbers above
-//! that of the clear. Snapshots that are older read the generation before.
+//! that of the clear. Snapshots from before the clear read the previous generation.
 
 use super::generation::Generation;
 use super::partition::{Partition, RecoveredPartition, SuperVersionGuard};
@@ -153,8 +154,8 @@ impl OrderedKeyspace {
         self.super_version_for(&[])
     }
 
-    /// `NoKeyspace` once it was dropped, or once no snapshot can read this generation: what was found before the call
-    /// is all that there was.
+    /// Fails with `NoKeyspace` once it was dropped, or once no snapshot can read this generation. If it succeeds, a
+    /// read that ended before the call has found everything.
     pub(crate) fn check_readable(&self) -> Result<()> {
         if self.generation.lifecycle.is_readable() { Ok(()) } else { Err(self.no_keyspace()) }
     }
@@ -203,8 +204,8 @@ impl OrderedKeyspace {
         Arc::ptr_eq(&self.generation, &partition.generation)
     }
 
-    /// Where the oldest record begins that is in no table, if what is `flushed` of a partition is let go. After a split
-    /// the other side may still need the same memtable, or the same fast tables.
+    /// Where the oldest record begins that is in no table, once a partition has released what is `flushed`. After a
+    /// split the other side may still need the same memtable, or the same fast tables.
     pub(super) fn oldest_mark_without(&self, flushed: Option<(&Partition, Flushed<'_>)>) -> Option<LogMark> {
         let of = |partition: &Arc<Partition>| {
             let flushed = flushed.filter(|(of, _)| std::ptr::eq(*of, &**partition));

@@ -1,5 +1,4 @@
-//! [`OrderedKind`]: makes ordered keyspaces, anew and from the manifest; and what they are to everything that is common
-//! to all kinds.
+//! [`OrderedKind`]: makes ordered keyspaces, new ones and those of the manifest. Also implements [`Keyspace`] for them.
 
 use super::fast_level::FastTableHandle;
 use super::generation::{Generation, Memory};
@@ -21,7 +20,7 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub(crate) struct OrderedKind {
     pub(crate) options: Arc<OrderedOptions>,
-    /// Those of directory keyspaces.
+    /// The options of directory keyspaces.
     pub(crate) directory_options: Arc<OrderedOptions>,
     pub(crate) memory: Memory,
 }
@@ -59,7 +58,8 @@ impl Kind for OrderedKind {
     }
 
     fn recover(&self, id: KeyspaceId, state: &KeyspaceState, tables: &TableStore) -> Result<Arc<dyn Keyspace>> {
-        // One handle a table: a file goes when nobody holds its table, whichever partition that is in.
+        // Each table has one handle, even if several partitions have the table: its file is removed when nobody holds
+        // it.
         let mut opened: BTreeMap<TableId, Arc<Table>> = BTreeMap::new();
         let mut open =
             |meta: &TableMeta| Arc::clone(opened.entry(meta.id).or_insert_with(|| tables.open(meta.clone())));

@@ -1,17 +1,18 @@
-//! [`Level0Reads`]: the reads that look into level 0 of a partition, and how long it may be for them.
+//! [`Level0Reads`]: the reads that look into level 0 of a partition, and how long they allow it to be.
 //!
 //! Each table in level 0 costs a point read a look at a filter, and a range one more cursor. A compaction of level 0
-//! costs about the same for few tables as for many, because it rewrites what lies below them. When to compact is
-//! therefore the question of when to buy what one rents: reads pay for each table that they pass, and once they have
-//! paid what the compaction costs, level 0 is due. While nobody reads, it is due at `level0_patience` tables. Whatever
-//! comes next, such a rule costs about twice the least that was possible (Karlin, Manasse, Rudolph and Sleator,
-//! "Competitive Snoopy Caching", Algorithmica 3, 1988).
+//! costs about the same for few tables as for many, because it rewrites what lies below them. So when to compact is the
+//! question of when to buy instead of rent. Reads pay for each table that they pass, and level 0 is due once they have
+//! paid the price of the compaction. While nobody reads, it is due at `level0_patience` tables. Whatever comes next,
+//! such a rule costs about twice the least possible (Karlin, Manasse, Rudolph and Sleator, "Competitive Snoopy
+//! Caching", Algorithmica 3, 1988).
 //!
 //! Under many writes level 0 is compacted before reads have paid for all of it. The *share* that they have paid of the
 //! latest compactions then lies between 0 and 1: level 0 is due at a number of tables between `level0_patience` and
-//! `level0_trigger`, and so is the length up to which writers are slowed down ([`Level0Reads::bounds`]).
+//! `level0_trigger`. The length up to which writers are slowed down depends on the share, too
+//! ([`Level0Reads::bounds`]).
 //!
-//! Reads are sampled, and wake the compactors now and then: a phase of reads has no flush that would. Locks: none.
+//! Reads are sampled, and wake the compactors now and then: in a phase of reads no flush wakes them. Locks: none.
 
 use super::options::CompactorsWake;
 use crate::compaction::{Levels, Policy};
@@ -87,7 +88,7 @@ impl Level0Reads {
         (u128::from(paid_ns) * u128::from(WHOLE) / u128::from(price_ns)).min(u128::from(WHOLE)) as u64
     }
 
-    /// A compaction has taken tables out of level 0, which was as described: what was paid is used up.
+    /// Notes that a compaction has taken tables out of level 0, which was `before`. The payments for it are used up.
     pub(super) fn compacted(&self, before: Level0) {
         let part = self.paid_part(before);
         self.share.store(self.share.load(Ordering::Relaxed).midpoint(part), Ordering::Relaxed);
@@ -139,7 +140,7 @@ impl Level0 {
 /// How long level 0 may be: see [`Level0Reads::bounds`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Level0Bounds {
-    /// Compactions take it away from this many tables on.
+    /// Compactions merge level 0 from this many tables on.
     pub(super) due_at: usize,
     /// Writers are slowed down more and more up to this many.
     pub(super) press_to: usize,

@@ -1,16 +1,17 @@
 //! [`Merger`]: makes one partition of two neighbours that together hold little.
 //!
 //! As with splits nothing is copied: the edit ends the right partition, and the left one gets its tables. The log makes
-//! it harder: a partition is flushed up to one number, and the two have different ones. So they are *joined* first:
-//! both are sealed at one point of the log, and share one active memtable from there on. When both have flushed what
-//! was sealed, every record that is in no table is newer than that point, and either number is right for both.
+//! it harder: each partition is flushed up to a number of its own. So the two are *joined* first: both are sealed at
+//! one point of the log, and share one active memtable from there on. When both have flushed their sealed memtables,
+//! every record that is in no table is newer than that point, and either number is right for both.
 //!
 //! Invariants: joined partitions have the same active memtable. It is sealed for both at once, and one new memtable
 //! follows it in both. The flush coroutine does all of this, so nothing else flushes, splits or merges meanwhile; no
-//! job begins in either. No table is in both: one side may have replaced its part, and would show it again.
+//! job begins in either. No table is in both: one side may have replaced its part of such a table, and would show it
+//! again.
 //!
 //! The merged partition counts as flushed up to the higher number of the two. So neither may have a record in the fast
-//! tier, which the log would not give back: both are evicted first, and their memtables then pass the tier by.
+//! tier: replay would not bring it back. Both are evicted first, and their memtables then bypass the tier.
 
 use super::dependencies::Dependencies;
 use super::eviction::FastMerger;
@@ -31,8 +32,8 @@ use crate::runtime::{Environment, Health};
 use crate::table::{Table, TableWriters};
 use std::sync::Arc;
 
-/// Two partitions are merged when together they have at most one of this many parts of the size at which the merged
-/// partition would be split again.
+/// Two partitions are merged when together they have at most 1/`SPLIT_PARTS` of the size at which the merged partition
+/// would be split again.
 const SPLIT_PARTS: u64 = 4;
 
 /// A merge is given up when writers have filled new memtables in this many rounds of flushes.
@@ -152,7 +153,8 @@ impl Merger {
         self.signals.progress.notify_all();
     }
 
-    /// Returns `false` when they are not small any more, or when writers fill memtables faster than these are flushed.
+    /// Merges two joined partitions. Returns `false` when they are no longer small, or when writers fill memtables
+    /// faster than these are flushed.
     async fn merge_joined(
         &self,
         writers: &TableWriters,
@@ -190,7 +192,8 @@ impl Merger {
         Ok(true)
     }
 
-    /// Flushes the memtables of a partition that are sealed now. It has nothing in the fast tier then.
+    /// Evicts a partition from the fast tier, if there is one, and flushes its sealed memtables. Afterwards it has
+    /// nothing there.
     async fn flush_out(&self, writers: &TableWriters, partition: &Arc<Partition>) -> Result<()> {
         match &partition.generation.options.tier {
             None => self.flush.flush_sealed(writers, partition).await,

@@ -1,8 +1,8 @@
-//! [`micro_run`]: what it costs on this machine to look into one more fast table, and to merge an entry: the costs that
-//! the models begin with (PMB-8).
+//! [`micro_run`]: measures on this machine what it costs to look into one more fast table, and to merge an entry. The
+//! models begin with these costs (PMB-8).
 //!
-//! It makes a table in memory, reads it and forgets it, in about two milliseconds. Where a clock stands still, as in a
-//! simulation, it measures nothing.
+//! It makes a table in memory, reads it and drops it, in about two milliseconds. With a clock that stands still, as in
+//! a simulation, it measures nothing.
 
 use crate::clock::Clock;
 use crate::error::Result;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// Entries of the table: more than the nearest caches of a processor hold.
 const ENTRIES: u64 = 4096;
-/// After these the clock must have moved.
+/// The clock must have moved after this many entries.
 const ENTRIES_AT_FIRST: u64 = 64;
 const KEY_BYTES: usize = 16;
 /// Bytes of each value.
@@ -44,7 +44,7 @@ pub(super) fn micro_run(clock: &dyn Clock, options: FastTableOptions, mut costs:
         while scan.advance_in_chunk()? {}
     }
     let merged = clock.now_ns();
-    // Neighbours of keys: what is in the tier is looked for in tables that mostly do not have it.
+    // Looks for neighbours of keys: most lookups in the tier are in tables that do not have the key.
     for number in 0..ENTRIES {
         let missing = key(2 * (number * STRIDE % ENTRIES) + 1);
         std::hint::black_box(table.find(&PointKey::new(&missing, SeqNo::MAX))?);

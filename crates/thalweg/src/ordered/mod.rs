@@ -9,7 +9,7 @@
 //! - `chain`: counts the compactions that a memtable waits for;
 //! - `partition`: a key range with its memtables and levels, and its super version, which readers take;
 //!   `write_buffer`: how its writers are slowed down;
-//! - `level0_reads`: whether reads have paid for a compaction of level 0; `no_job`: that none is wanted;
+//! - `level0_reads`: whether reads have paid for a compaction of level 0; `no_job`: remembers that none is wanted;
 //! - `read`: point reads of a super version; `cursor/`: ranges;
 //! - `micro_run`: what the fast tier costs on this machine; `tier`, `fast_level`, `tiering`: the tier, what a partition
 //!   has in it, and how that changes;
@@ -21,7 +21,7 @@
 //! - `sealer`: seals memtables; `flush`: writes one to a table; `flusher`: the flush coroutine;
 //! - `replaying`: flushes while the log is replayed;
 //! - `description`: what the models of the fast tier are told; `eviction`: merges of fast tables; `evictor`: the
-//!   coroutine that runs them;
+//!   coroutines that run them;
 //! - `reshape`, `splits`, `merges`: partitions divided and joined;
 //! - `subtasks`, `steps`, `job_runner`, `parked`, `tidying`, `requests`, `compactor`: the compaction coroutines.
 

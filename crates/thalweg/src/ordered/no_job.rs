@@ -1,11 +1,12 @@
-//! [`NoJob`]: that a partition wants no compaction, remembered until something of it has changed.
+//! [`NoJob`]: remembers that a partition wants no compaction, until something of the partition has changed.
 //!
-//! Whatever may make a job possible wakes every coroutine without work, and each asks all partitions: after a job in
-//! one of sixteen, four coroutines would look at all tables of the other fifteen, which are as they were.
+//! Every event that may make a job possible wakes all coroutines without work, and each asks all partitions. Without
+//! this, after a job in one of sixteen partitions, four coroutines would look at all tables of the other fifteen, which
+//! have not changed.
 //!
-//! Whether there is a job depends on the levels, the running jobs and the policy; and where tables have many dead
-//! entries, on which readers there are ([`Policy::has_dead`]): that is not remembered. The policy is for the part that
-//! the partition has of all bytes, which changes a little whenever any partition does: see [`Policy::is_like`].
+//! Whether there is a job depends on the levels, the running jobs and the policy. If tables have many dead entries
+//! ([`Policy::has_dead`]), it also depends on the readers, and nothing is remembered. The policy depends on the
+//! partition's part of all bytes, which changes a little whenever any partition does: see [`Policy::is_like`].
 //!
 //! Locks: `found` is taken after the partition's `running`, and nothing under it.
 
@@ -20,9 +21,9 @@ pub(super) struct NoJob {
     found: Mutex<Option<Found>>,
 }
 
-/// For what no job was found.
+/// The state for which no job was found.
 struct Found {
-    /// Weak, so that it keeps no table, and is of no other levels as long as it is here.
+    /// Weak, so that it keeps no table. While it is here, no other levels can have its address.
     levels: Weak<Levels>,
     policy: Policy,
     running: Vec<Option<TableId>>,

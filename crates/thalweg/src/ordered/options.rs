@@ -22,7 +22,7 @@ pub(crate) struct OrderedOptions {
     pub(crate) space: Arc<Space>,
     /// The event that reads notify when they have paid for a compaction.
     pub(crate) wake: Arc<CompactorsWake>,
-    /// Where memtables go before level 0.
+    /// The fast tier, where memtables go before level 0.
     pub(crate) tier: Option<Arc<Tier>>,
     /// How the f-hashes of directory keyspaces are kept, if they have them.
     #[cfg(feature = "experiments")]
@@ -34,7 +34,7 @@ pub(crate) struct OrderedOptions {
 pub(crate) struct CompactorsWake(OnceLock<Arc<Event>>);
 
 impl CompactorsWake {
-    /// Sets the event of a database. Later calls, of its other work, do nothing.
+    /// Sets the event of a database. Later calls do nothing.
     pub(super) fn set(&self, event: &Arc<Event>) {
         self.0.get_or_init(|| Arc::clone(event));
     }

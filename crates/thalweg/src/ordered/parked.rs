@@ -1,7 +1,7 @@
 //! [`ParkedJobs`]: compaction jobs that failed and wait for their next try.
 //!
-//! A parked job stays reserved in its partition, so that no coroutine runs into the same error meanwhile. No coroutine
-//! waits with it: other jobs go on, of its partition too.
+//! A parked job stays reserved in its partition, so that no coroutine runs into the same error meanwhile. It blocks no
+//! coroutine: other jobs go on, also in its partition.
 //!
 //! Locks: `jobs` is held for a push or a look.
 
@@ -16,13 +16,13 @@ pub(super) struct Parked {
     pub(super) claim: RunningJob,
     /// When it is tried again.
     pub(super) retry_at_ns: u64,
-    /// How often room had come when it began, if it found the disk full.
+    /// [`crate::runtime::Health::room`] from before it began, if it found the disk full.
     pub(super) room: Option<u64>,
 }
 
 impl Parked {
     fn is_due(&self, now_ns: u64, room: u64) -> bool {
-        // It keeps a partition in memory that nobody needs any more.
+        // A job of a dropped partition is due at once, because it keeps that partition in memory.
         now_ns >= self.retry_at_ns || self.room.is_some_and(|then| then != room) || self.partition.is_dropped()
     }
 }

@@ -1,9 +1,9 @@
 //! [`Partition`]: a key range of an ordered keyspace, with its own memtables, level 0 and levels. [`SuperVersion`]: a
 //! point-in-time set of these, immutable.
 //!
-//! Invariants of a super version: sequence numbers in `active` are above all those in `sealed`, which ascend; those are
-//! above all in the fast level ([`super::fast_level`]) and those above all in the levels, for the same key. Memtables
-//! that were sealed and not flushed at a split hold the records of both halves, and are in both super versions.
+//! Invariants of a super version: sequence numbers in `active` are above all those in `sealed`, which ascend. For the
+//! same key, these are above all in the fast level ([`super::fast_level`]), and those above all in the levels.
+//! Memtables sealed and not flushed at a split hold the records of both halves, and are in both super versions.
 //!
 //! Readers and writers load the super version without a lock. Locks: `changing` is held while a changed super version
 //! is made and swapped in, `running` for bookkeeping of jobs. Neither is held over I/O. Order: the log's reserve lock,
@@ -116,7 +116,7 @@ pub(crate) struct Partition {
     level0: AtomicUsize,
     /// Bytes of its tables, as the budget counts them.
     table_bytes: AtomicU64,
-    /// Where there is a fast tier.
+    /// `None` without a fast tier.
     tier_reads: Option<Arc<TierReads>>,
     running: Mutex<Vec<RunningJob>>,
     pub(super) no_job: NoJob,
@@ -129,7 +129,7 @@ pub(crate) struct Partition {
     trouble_inputs: Mutex<BTreeSet<TableId>>,
     /// A split is due or a merge is under way: no job begins. Set and read under the lock of `running`.
     reshaping: AtomicBool,
-    /// No split or merge begins before this: one has failed.
+    /// No split or merge begins before this time, because one has failed.
     reshape_retry_at_ns: AtomicU64,
     /// The neighbour that shares its active memtable until they are merged. Changes at seal points.
     joined: Mutex<Weak<Partition>>,
@@ -233,7 +233,7 @@ impl Partition {
         self.level0.load(Ordering::Acquire)
     }
 
-    /// The policy for its part of the keyspace's budget. Where there is no room, level 0 is due with its first table.
+    /// The policy for its part of the keyspace's budget. If the disk has no room, level 0 is due with its first table.
     pub(super) fn policy(&self) -> Policy {
         let Generation { options, budget, .. } = &*self.generation;
         let policy = budget.policy(&options.policy, self.table_bytes(), options.partitions_max);
@@ -244,7 +244,7 @@ impl Partition {
         policy.with_level0_due_at(due_at)
     }
 
-    /// How long level 0 may be. Where there is little room it is kept short, as if it was read.
+    /// How long level 0 may be. If the disk has little room, it is kept short, as if it was read.
     pub(super) fn level0_bounds(&self, policy: &Policy) -> Level0Bounds {
         let (options, trigger) = (&self.generation.options, policy.level0_trigger());
         if trigger == policy.level0_patience() || options.space.is_short() {
@@ -306,14 +306,14 @@ impl Partition {
         is_sealed
     }
 
-    /// Seals a memtable that leaves the count of active ones.
+    /// Seals a memtable, and removes its bytes from the count of active memtables.
     pub(super) fn seal_handle(&self, handle: &MemtableHandle, at: SeqNo) {
         self.generation.budget.remove_active_bytes(handle.seal(at));
     }
 
-    /// Counts a memtable that it seals as coming into the tier, if it has one.
+    /// Counts a memtable that the partition seals as coming into the tier, if there is one.
     pub(super) fn count_coming(&self, handle: &MemtableHandle) {
-        // Nobody flushes what a late writer seals.
+        // A memtable that a late writer seals in a dropped partition is never flushed.
         if self.tier_reads().is_some() && !self.is_dropped() {
             handle.wait_for_flush();
         }
@@ -425,8 +425,8 @@ impl Partition {
         self.trouble.clear();
     }
 
-    /// Lets go of everything it holds. Its keyspace was dropped or cleared, and the manifest knows. A late writer still
-    /// finds a memtable.
+    /// Releases everything that it holds. Its keyspace was dropped or cleared, and the manifest knows. A late writer
+    /// still finds a memtable.
     pub(crate) fn clear(&self) {
         assert!(self.is_dropped(), "only a dropped partition is cleared");
         let active = MemtableHandle::new(SeqNo(0), &self.generation.memory.pool);

@@ -47,7 +47,7 @@ impl Partitions {
     }
 
     /// The partition that takes `key` of the record `seq`, when a clear has replaced `partition`, which the writer was
-    /// routed to. `None`: no clear has.
+    /// routed to. `None` if no clear has replaced it.
     pub(crate) fn rerouted(&self, partition: &Partition, key: &[u8], seq: SeqNo) -> Option<Arc<Partition>> {
         if !partition.is_cleared() || planted(Bug::ClearLosesLateWrites) {
             return None;
@@ -57,7 +57,7 @@ impl Partitions {
         Some(Arc::clone(layout.partition_for(key)))
     }
 
-    /// Whether `look`, which looks at all partitions, holds for all of them: none was split or merged meanwhile.
+    /// Whether `look`, which looks at all partitions, returned `true` and no partition was split or merged meanwhile.
     pub(super) fn unchanged_while(&self, look: impl FnOnce() -> bool) -> bool {
         self.registry.unchanged_while(look)
     }

@@ -1,9 +1,9 @@
 //! [`ReplayBounds`] and [`ReplayFlusher`]: a replay takes no more memory than memtables and the fast tier may have.
 //!
-//! Where a bound is exceeded after a record, sealed memtables are flushed, the oldest records first, and partitions
-//! leave a fast tier that is full. No other background work runs. The edits are those of any flush and of any eviction:
-//! each says `Flushed` up to the last record of its memtable. Each needs the log from the record on that was replayed
-//! last, or from an earlier one ([`LogPins`]). So a crash between two of them leaves what one after the open leaves.
+//! If a record exceeds a bound, sealed memtables are flushed, the oldest records first, and partitions are evicted from
+//! a fast tier that is full. No other background work runs. The edits are those of any flush and of any eviction: each
+//! says `Flushed` up to the last record of its memtable. Each needs the log from the last replayed record on, or from
+//! an earlier one ([`LogPins`]). So a crash between two of these edits leaves the same as a crash after the open.
 
 use super::dependencies::Dependencies;
 use super::eviction::FastMerger;
@@ -81,7 +81,7 @@ impl ReplayBounds {
         let filled = self.partitions.iter().map(active).filter(|(handle, _)| !handle.memtable.is_empty());
         match filled.max_by_key(|(handle, _)| handle.memtable.bytes()) {
             Some((handle, partition)) => Some(Work::Seal(partition, handle)),
-            // Those of keyspaces that are dropped or cleared go when the manifest knows.
+            // Memtables of keyspaces that are dropped or cleared are released when the manifest knows.
             None => (!self.registry.definitions().is_empty()).then_some(Work::Define),
         }
     }
@@ -147,7 +147,7 @@ impl ReplayFlusher {
         Ok(())
     }
 
-    /// The log was replayed to its end.
+    /// Notes that the log was replayed to its end.
     pub(crate) fn finish(&self) {
         self.log_pins.set_replayed_to(None);
     }

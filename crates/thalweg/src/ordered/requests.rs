@@ -1,14 +1,14 @@
 //! [`Requests`]: compactions that a caller asks for and waits for ([`crate::Keyspace::compact_range`]).
 //!
-//! A [`Request`] takes the keys of a range down in *passes*, one for each level from level 0 on. A pass is over the
-//! tables that overlap the range and something below it, as they are when it begins (of level 0 all that overlap the
-//! range); it ends when none of them is in its level any more, whichever job took it. What a pass writes down is taken
-//! by the next one. So in the end every version that was there at the call has been merged with all older ones of its
-//! key. Last passes rewrite the tables at the bottom that still have dead entries (see [`crate::compaction`]). A job
-//! that ran when such a pass began may have kept versions for a reader that has ended since, so another pass looks
+//! A [`Request`] takes the keys of a range down in *passes*, one for each level from level 0 on. A pass takes the
+//! tables that are in its level when it begins and overlap the range and something below (in level 0 all that overlap
+//! the range). It ends when none of them is left in its level, whichever job took them. The next pass takes what this
+//! one writes down. So in the end every version that was there at the call has been merged with all older ones of its
+//! key. The last passes rewrite the tables at the bottom that still have dead entries (see [`crate::compaction`]). A
+//! job that ran when such a pass began may have kept versions for a reader that has ended since, so another pass looks
 //! again.
 //!
-//! Writes go on meanwhile: tables that come later are of no pass that has begun, so each ends.
+//! Writes go on meanwhile: later tables belong to no pass that has begun, so each pass ends.
 //!
 //! The caller begins the passes, the compaction coroutines take the jobs. Locks: `waiting` is held to look at the list;
 //! `Request::pass` is taken after a partition's `running`, and nothing under it.
@@ -33,13 +33,13 @@ pub(super) struct Requests {
 pub(super) struct Request {
     generation: Arc<Generation>,
     range: KeyRange,
-    /// `None` before the first.
+    /// `None` before the first pass.
     pass: Mutex<Option<Pass>>,
 }
 
 struct Pass {
     stage: Stage,
-    /// Which one of its stage it is.
+    /// The number of the pass in its stage.
     number: usize,
     /// The tables that the pass compacts.
     tables: BTreeSet<TableId>,
@@ -49,7 +49,7 @@ struct Pass {
 enum Stage {
     /// Takes tables of this level down.
     Down(usize),
-    /// Rewrites what is dead at the bottom.
+    /// Rewrites tables with dead entries at the bottom.
     Dead,
 }
 
@@ -124,7 +124,7 @@ impl Request {
         Arc::ptr_eq(&self.generation, &partition.generation)
     }
 
-    /// Begins the next pass once that before has ended.
+    /// Begins the next pass once the present one has ended.
     pub(super) fn advance(&self, partitions: &Partitions, all_see: &dyn Fn(SeqNo) -> bool) -> Progress {
         let mut pass = self.pass.lock();
         let mut progress = Progress::Same;
@@ -154,7 +154,7 @@ impl Request {
         partitions.iter().filter(|it| self.is_about(it)).any(|partition| is_so(&partition.super_version()))
     }
 
-    /// The tables that a pass which begins now is over.
+    /// The tables of a pass of `stage` that begins now.
     fn tables_of(&self, stage: Stage, partitions: &Partitions, all_see: &dyn Fn(SeqNo) -> bool) -> BTreeSet<TableId> {
         loop {
             let mut found = BTreeSet::new();
@@ -202,7 +202,7 @@ impl Pass {
         };
         match self.stage {
             Stage::Down(level) => of_level(level, &|_| true),
-            // One that lies over others now, because partitions were merged, is nobody's to rewrite.
+            // A table that lies over others, because partitions were merged meanwhile, is not rewritten.
             Stage::Dead => {
                 (1..levels.len()).any(|level| of_level(level, &|table| is_dead(levels, level, table, all_see)))
             }

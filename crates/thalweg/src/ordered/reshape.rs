@@ -49,7 +49,7 @@ impl Partition {
             }
             // The memtables of the new partition will be at most half as large.
             right.active = MemtableHandle::new(last, &self.generation.memory.pool);
-            // Counted by the right one from here on.
+            // From here on the new partition counts the reads of its fast tables.
             let reads = self.reads_of_half();
             right.fast = clipped(super_version.fast.as_ref(), &right.range, reads.as_ref());
             right.levels = levels_where(&super_version.levels, |meta| *meta.key_max >= *at);
@@ -85,7 +85,7 @@ impl Partition {
         }
     }
 
-    /// Takes over what `right` has, to which it is joined; `publish` removes `right` from the layout. Called as
+    /// Takes over everything from `right`, to which it is joined; `publish` removes `right` from the layout. Called as
     /// [`Partition::seal`] is, while no job and no flush runs.
     ///
     /// `right` gives its keys up last. Before that, both show the same entries.
@@ -99,7 +99,7 @@ impl Partition {
                 && super_version.sealed.len() == taken.sealed.len()
                 && super_version.sealed.iter().zip(&taken.sealed).all(|(a, b)| Arc::ptr_eq(a, b));
             assert!(is_joined, "partitions that are merged have the same memtables");
-            // One side's number of what is flushed would be that of both.
+            // The flushed number of one side would hold for both, also for records of the other side in the tier.
             let is_out = super_version.fast.is_none() && taken.fast.is_none();
             assert!(
                 is_out || planted(Bug::MergeOverVolatile),
@@ -126,7 +126,7 @@ impl Partition {
             super_version.range =
                 Arc::new(KeyRange { from: super_version.range.from.clone(), to: super_version.range.from.clone() });
             super_version.right = Some(Arc::clone(self));
-            // The other owner has it alone from now on.
+            // The other owner has the active memtable alone from now on.
             super_version.active.leave();
             super_version.active = MemtableHandle::new(SeqNo(0), &right.generation.memory.pool);
             right.seal_handle(&super_version.active, SeqNo(0));

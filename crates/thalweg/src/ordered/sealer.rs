@@ -43,8 +43,8 @@ impl Sealer {
         }
     }
 
-    /// After a write: seals the partition's memtable if it is full, or the largest of the keyspace if all of them
-    /// together have used their memory up, or the largest of the database if all memtables have.
+    /// Seals a memtable after a write, if one is due: the partition's if it is full, or the largest of the keyspace if
+    /// its memtables together have used their memory up, or the largest of the database if all memtables together have.
     pub(crate) fn seal_if_full(&self, partition: &Partition) {
         let super_version = partition.super_version();
         let most = self.memtable_bytes();
@@ -67,7 +67,8 @@ impl Sealer {
         let bytes = |partition: &&Arc<Partition>| partition.super_version().active.memtable.bytes();
         if let Some(largest) = layout.partitions().iter().max_by_key(bytes) {
             let active = Arc::clone(&largest.super_version().active);
-            // Checked again at the seal point: of many writers that have found the budget full only the first need.
+            // Checked again at the seal point: many writers may have found the budget full, and only the first needs to
+            // seal.
             let most = self.memtable_bytes();
             let is_due = || partition.generation.budget.is_full(most) && !active.memtable.is_empty();
             self.seal_if(largest, &active, is_due);

@@ -30,10 +30,10 @@ use std::sync::Arc;
 /// [`super::tier::Tier::split_bytes`] gives if that is less.
 const LEVEL1_TIMES: u64 = 2;
 
-/// A side of a split has at least one of this many parts.
+/// Each side of a split has at least 1/`SIDE_OF` of the bytes.
 const SIDE_OF: u64 = 4;
 
-/// Keys that are looked at of each fast table.
+/// How many keys are sampled in each fast table.
 const SAMPLES: usize = 32;
 
 /// See the module.
@@ -51,7 +51,7 @@ pub(super) struct Splitter {
 }
 
 /// Whether level 0 is at most halfway between where it is due and where writers wait. While a large partition is
-/// written to, it is not often shorter than where it is due.
+/// written to, its level 0 is rarely shorter than where it is due.
 fn has_short_level0(partition: &Partition, super_version: &SuperVersion) -> bool {
     let options = &partition.generation.options;
     super_version.level0_tables() <= options.policy.level0_patience().midpoint(options.level0_stop)
@@ -73,8 +73,8 @@ impl Splitter {
         })
     }
 
-    /// Whether the partition is to be split once its running jobs have ended. Not while level 0 is long: writers would
-    /// wait for it, and both halves would have its tables.
+    /// Whether the partition is to be split once its running jobs have ended. A partition with a long level 0 is not:
+    /// writers would wait for it, and both halves would have its tables.
     pub(super) fn outgrew(&self, partition: &Partition, super_version: &SuperVersion, running: &[RunningJob]) -> bool {
         let options = &partition.generation.options;
         let least = split_bytes(options);
@@ -136,7 +136,7 @@ impl Splitter {
     /// Splits a partition if that is still due. No job runs in it, or begins before the end. A split that fails has
     /// changed nothing and is not tried again for a while; no caller gets the error.
     pub(super) async fn split(&self, writers: &TableWriters, partition: &Arc<Partition>) {
-        // Since it was marked, others may have been split, and tables flushed.
+        // Other partitions may have been split, and tables flushed, since this one was marked.
         let is_due = self.outgrew(partition, &partition.super_version(), &[]);
         if is_due && let Err(error) = self.split_in_two(writers, partition).await {
             self.space.make_room_after(&error);
@@ -206,7 +206,7 @@ fn split_point(super_version: &SuperVersion) -> Option<Box<[u8]>> {
     (before >= total / SIDE_OF && total - before >= total / SIDE_OF).then(|| key.clone())
 }
 
-/// The same of what the partition has in the fast tier: a key between samples of its tables.
+/// As [`split_point`], for the fast tables of the partition: a key between samples of them.
 fn fast_split_point(super_version: &SuperVersion) -> Option<Box<[u8]>> {
     let fast = super_version.fast.as_ref()?;
     let samples = fast.tables().filter_map(|handle| handle.table.samples(SAMPLES).ok()).flatten();
@@ -219,7 +219,7 @@ fn fast_split_point(super_version: &SuperVersion) -> Option<Box<[u8]>> {
         (before, key)
     });
     let (before, key) = cuts.min_by_key(|(before, _)| before.abs_diff(total / 2))?;
-    // No key lies before the least: a side would be empty.
+    // No key lies before the smallest one: a side would be empty.
     let is_first =
         samples.first().is_some_and(|(least, _)| least == key) || super_version.range.from.as_ref() == Some(key);
     let has_sides = before >= total / SIDE_OF && total - before >= total / SIDE_OF;

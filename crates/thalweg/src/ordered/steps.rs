@@ -1,19 +1,19 @@
-//! [`Step`]: large jobs go in steps where the file system has little room.
+//! [`Step`]: large jobs run in steps if the file system has little room.
 //!
-//! Each step is an edit of its own, so that what a step has replaced goes before the next one needs room.
+//! Each step is an edit of its own, so that the tables that it replaces are removed before the next step needs room.
 //!
 //! A job merges its upper tables with its lower ones. A step merges the keys of some lower tables, and its edit
-//! replaces these alone; the edit of the last one takes the upper tables out. Until then the versions that a step has
+//! replaces these alone; the edit of the last step removes the upper tables. Until then the versions that a step has
 //! written down are in both levels. That is sound: no newer version can get below the upper tables, which the job has
-//! reserved, and readers look there first; a version that is there twice is one. After a crash between two steps the
-//! next job that takes the upper tables merges again what is in both.
+//! reserved; readers look there first; and a version that is there twice counts once. After a crash between two steps,
+//! the next job that takes the upper tables merges these versions again.
 
 use crate::compaction::Job;
 use crate::runtime::Space;
 use crate::table::{KeyRange, Table};
 use std::sync::Arc;
 
-/// A step may take this part of what is free.
+/// The lower tables of a step have at most this part of the free space, unless it is only one table: a quarter.
 const STEP_PART: u64 = 4;
 
 /// Some keys of a job.
@@ -21,7 +21,7 @@ pub(super) struct Step {
     /// Its upper tables, and the lower ones that the step replaces.
     pub(super) job: Job,
     pub(super) range: KeyRange,
-    /// Its edit takes the upper tables out.
+    /// Whether its edit removes the upper tables.
     pub(super) is_last: bool,
 }
 

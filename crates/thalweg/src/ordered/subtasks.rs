@@ -48,7 +48,7 @@ struct Merging {
     partition: Arc<Partition>,
     job: Arc<Job>,
     snapshots: Vec<SeqNo>,
-    /// One has failed: the others need not go on.
+    /// A subtask has failed, so the others need not go on.
     failed: AtomicBool,
     state: Mutex<MergingState>,
     /// A subtask has ended.
@@ -58,7 +58,7 @@ struct Merging {
 struct MergingState {
     /// Subtasks that have not ended.
     left: usize,
-    /// Of those that have, by number.
+    /// The outputs of the subtasks that have ended, by number.
     outputs: BTreeMap<usize, Vec<TableMeta>>,
     /// The first error. [`Error::Closed`] only when there is no other: subtasks that give up end with it.
     error: Option<Error>,
@@ -118,7 +118,7 @@ impl Subtasks {
             }
         }
         let mut ranges = compaction::clip(job.split(parts)?, within);
-        // No split while the job runs: what the partition covers stays as it is.
+        // The partition is not split while the job runs, so its range stays as it is.
         let super_version = partition.pinned_super_version();
         if job.tables().any(|table| super_version.sticks_out(table.meta())) {
             ranges = compaction::clip(ranges, &super_version.range);
@@ -166,7 +166,7 @@ impl Subtasks {
             return;
         }
         let range = Arc::clone(&subtask.range);
-        // In memory of its own, or every idle coroutine would have room for one.
+        // In memory of its own, or every idle coroutine would hold the memory of a merge.
         let merge = Box::pin(async {
             match &merging.partition.generation.directories {
                 None => compaction::merge(job, &range, writers, snapshots, &steps).await,
@@ -185,8 +185,8 @@ impl Subtasks {
     }
 
     /// How many subtasks a job is cut into, at most one a coroutine. Only a job that writers may have to wait for, or
-    /// that a caller waits for, is cut: any other takes processors from flushes, and takes less of level 0 at once, so
-    /// that more is rewritten in all.
+    /// that a caller waits for, is cut. Cutting any other job would take processors from flushes. It would also take
+    /// less of level 0 at once, so that more is rewritten in all.
     fn parts_of(&self, partition: &Partition, job: &Job) -> usize {
         let policy = partition.policy();
         if !(job.is_awaited || policy.is_urgent(job)) || partition.generation.directories.is_some() {

@@ -1,14 +1,14 @@
-//! Which job a partition gets while nobody writes to the database: [`pick_tidy`].
+//! [`pick_tidy`]: chooses the job of a partition while nobody writes to the database.
 
 use super::partition::{Partition, SuperVersion};
 use crate::compaction::{Job, Policy, RunningJob, TIDY_PART};
 use crate::format::SeqNo;
 use std::iter;
 
-/// A job of a database that nobody writes to. The packs of level 0 of a directory keyspace are merged if they have more
-/// than a tenth of what the levels below have, and many of their directories are in other packs too. (A tombstone
-/// counts as the entry that it removes.) Otherwise they stay, and the levels below are tidied. `large`: also those of a
-/// large partition.
+/// The job for a partition of a database that nobody writes to. The packs of level 0 of a directory keyspace are merged
+/// if they have more than a tenth of what the levels below have, and many of their directories are in other packs, too.
+/// (A tombstone counts as the entry that it removes.) Otherwise they stay, and the levels below are tidied. `large`:
+/// also picks jobs of a large partition.
 pub(super) fn pick_tidy(
     partition: &Partition,
     super_version: &SuperVersion,
@@ -31,8 +31,8 @@ pub(super) fn pick_tidy(
     }
 }
 
-/// Lets [`pick_tidy`] know whether the directories of a partition are scattered. Not under its locks: a look may take a
-/// hundred milliseconds.
+/// Lets [`pick_tidy`] know whether the directories of a partition are scattered. Not called under the locks of
+/// [`pick_tidy`]: a look may take a hundred milliseconds.
 pub(super) fn look_for_tidy(partition: &Partition) {
     if let Some(index) = &partition.generation.directories {
         index.look(partition.super_version().levels.first().map_or(&[], Vec::as_slice));

@@ -1,5 +1,5 @@
 //! [`Tier`]: the fast tier of a database, level 0 kept in memory (PMB-1), shared by all ordered keyspaces; and
-//! [`TierReads`]: what a partition has of it, and what the models are to know of its reads and flushes.
+//! [`TierReads`]: the bytes that a partition has in the tier, and its reads and flushes as the models count them.
 
 use super::micro_run::micro_run;
 use crate::clock::Clock;
@@ -13,8 +13,8 @@ use crate::runtime::{Event, Health, Space};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once, OnceLock};
 
-/// A partition is split when it has one of this many parts of the tier. An eviction takes all that a partition has, and
-/// gives its room back at the end: the partitions of a young database would be too large for that.
+/// A partition is split when it has 1/`SPLIT_PARTS` of the tier. An eviction takes everything that a partition has
+/// there, and gives the room back at its end: the partitions of a young database would be too large for that.
 const SPLIT_PARTS: u64 = 16;
 
 /// See the module.
@@ -27,9 +27,9 @@ pub(crate) struct Tier {
     pub(super) calibration: Calibration,
     measured: Once,
     clock: Arc<dyn Clock>,
-    /// It is emptied as long as it lives.
+    /// Keeps the tier empty as long as the tier lives.
     _drain: Option<TierDrain>,
-    /// Wakes the coroutine that asks the model.
+    /// Wakes the coroutines that ask the model.
     wanted: OnceLock<Arc<Event>>,
 }
 
@@ -40,8 +40,8 @@ impl std::fmt::Debug for Tier {
 }
 
 impl Tier {
-    /// A tier in which no partition has anything yet. `table_bytes`: those at which an internal compaction closes a
-    /// table. `drain`: it is emptied and stays empty.
+    /// A tier in which no partition has anything yet. An internal compaction closes a table at `table_bytes`. With a
+    /// `drain` the tier is emptied and stays empty.
     pub(crate) fn new(
         room: Arc<TierRoom>,
         maker: FastTableMaker,
@@ -50,7 +50,7 @@ impl Tier {
         clock: Arc<dyn Clock>,
         drain: Option<TierDrain>,
     ) -> Arc<Self> {
-        // One in files pins no log.
+        // A tier in files pins no log.
         let log_bytes_max = maker.files().is_none().then(|| room.log_evict_bytes());
         let options = Options { mode, forms, rank: forms.rank(), log_bytes_max, ..Options::default() };
         Arc::new(Tier {
@@ -66,13 +66,13 @@ impl Tier {
         })
     }
 
-    /// Sets the event that wakes the coroutine which asks the model.
+    /// Sets the event that wakes the coroutines which ask the model.
     pub(super) fn set_wanted(&self, wanted: &Arc<Event>) {
         let is_first = self.wanted.set(Arc::clone(wanted)).is_ok();
         assert!(is_first, "one coroutine asks the model");
     }
 
-    /// The files of its tables; `None` of tables in memory.
+    /// The files of its tables; `None` if its tables are in memory.
     pub(crate) fn files(&self) -> Option<&Arc<FastTableFiles>> {
         self.maker.files()
     }
@@ -82,8 +82,8 @@ impl Tier {
         self.maker.files().is_some()
     }
 
-    /// Whether memtables pass the tier by where they can, and what it holds is evicted: somebody waits for that, or the
-    /// log that the tier pins takes the last room of the disk.
+    /// Whether memtables bypass the tier where they can, and its tables are evicted. This holds while a caller waits
+    /// for it, while its medium is full, and while the log that the tier pins takes the last room of the disk.
     pub(super) fn is_passed_by(&self, space: &Space) -> bool {
         self.room.is_drained() || !self.is_persistent() && space.is_short()
     }
@@ -102,15 +102,15 @@ impl Tier {
         });
     }
 
-    /// Wakes the coroutine that compacts and evicts.
+    /// Wakes the coroutines that compact and evict.
     pub(super) fn wake(&self) {
         if let Some(wanted) = self.wanted.get() {
             wanted.notify_all();
         }
     }
 
-    /// After a table that failed with this error: if its directory is full, memtables pass the tier by where they can,
-    /// and something is evicted.
+    /// Notes that a table failed with this error. If the directory of the tier is full, memtables bypass the tier where
+    /// they can, and something is evicted.
     pub(super) fn note_full(&self, error: &Error) {
         if self.is_persistent() && error.kind() == ErrorKind::NoSpace {
             self.room.set_refused(true);
@@ -118,8 +118,8 @@ impl Tier {
         }
     }
 
-    /// Removes tables that no edit names, because their edit was refused. When the database is poisoned they stay: the
-    /// edit may be in the manifest; recovery knows.
+    /// Removes tables that no edit names, because their edit was refused. If the database is poisoned they stay: the
+    /// edit may be in the manifest, and recovery finds out.
     pub(super) fn discard(&self, health: &Health, made: &[TableId]) {
         if health.check().is_ok() {
             made.iter().for_each(|id| self.maker.remove(*id));
@@ -139,11 +139,11 @@ pub(crate) struct TierReads {
     bytes: AtomicU64,
 }
 
-/// Bytes that count no more.
+/// The value of `bytes` once they no longer count.
 const RETIRED: u64 = u64::MAX;
 
 impl TierReads {
-    /// Of a partition that takes over half of what `parent` sees, if a split makes it.
+    /// The reads of a new partition. If a split makes it, it takes over half of the rates of `parent`.
     pub(super) fn new(tier: &Arc<Tier>, parent: Option<&TierReads>) -> Arc<Self> {
         let now_ns = tier.now_ns();
         let statistics = match parent {
@@ -153,7 +153,7 @@ impl TierReads {
         Arc::new(TierReads { statistics, tier: Arc::clone(tier), bytes: AtomicU64::new(0) })
     }
 
-    /// A point read looks into fast tables.
+    /// Counts a point read that looks into fast tables.
     #[inline]
     pub(super) fn count_get(&self) {
         if self.statistics.count_get() {
@@ -161,19 +161,19 @@ impl TierReads {
         }
     }
 
-    /// A range looks into fast tables.
+    /// Counts a range that looks into fast tables.
     pub(super) fn count_seek(&self) {
         if self.statistics.count_seek() {
             self.ask_the_model();
         }
     }
 
-    /// A memtable has become a fast table.
+    /// Notes that a memtable has become a fast table.
     pub(super) fn flushed(&self, table: Flushed) {
         self.statistics.flushed(table);
     }
 
-    /// Counts what the partition has in the tier now, unless that is retired.
+    /// Counts `bytes` as those that the partition has in the tier, unless these are retired.
     pub(super) fn count_bytes(&self, bytes: u64) {
         let counted = |before| (before != RETIRED).then_some(bytes);
         if let Ok(before) = self.bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, counted) {
@@ -181,13 +181,13 @@ impl TierReads {
         }
     }
 
-    /// Fast tables have left the partition.
+    /// Notes that fast tables have left the partition.
     pub(super) fn tables_left(&self) {
         self.tier.room.count_replacement();
     }
 
-    /// Takes what the partition has out of the count, for ever: only readers of a cleared keyspace have it from now on.
-    /// A late writer may still seal a memtable of it.
+    /// Removes the bytes of the partition from the count, for ever: only readers of a cleared keyspace hold them from
+    /// now on. A late writer may still seal a memtable of it.
     pub(super) fn retire(&self) {
         let before = self.bytes.swap(RETIRED, Ordering::AcqRel);
         if before != RETIRED {

@@ -1,5 +1,5 @@
-//! The fast tier of a partition: minor compactions, internal compactions and evictions replace one part of its super
-//! version by another, at one moment.
+//! The fast tier of a partition. Minor compactions, internal compactions and evictions each replace one part of its
+//! super version at one moment.
 
 use super::fast_level::{FastLevel, FastTableHandle};
 use super::partition::{Partition, level_mut};
@@ -16,7 +16,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// A partition whose replayed records are in this many unsorted tables has them compacted at once.
+/// Replay compacts the unsorted tables of a partition as soon as there are this many.
 const REPLAYED_UNSORTED_MAX: usize = 8;
 
 impl Partition {
@@ -25,21 +25,21 @@ impl Partition {
         FastLevel::new(Vec::new(), Vec::new(), reads)
     }
 
-    /// The reads that a half of it inherits in a split.
+    /// The reads of the new half in a split, which inherits half of the rates.
     pub(super) fn reads_of_half(&self) -> Option<Arc<TierReads>> {
         let tier = self.generation.options.tier.as_ref()?;
         Some(TierReads::new(tier, self.tier_reads().map(|reads| &**reads)))
     }
 
-    /// Makes a fast table of what its oldest sealed memtable has of its keys; `None` when it has none. `snapshots`:
-    /// which versions stay, as for [`compaction::flush`].
+    /// Makes a fast table of the entries that its oldest sealed memtable has in its range; `None` when there are none.
+    /// `snapshots`: which versions stay, as for [`compaction::flush`].
     pub(super) async fn make_fast_table(
         &self,
         tier: &Tier,
         handle: &Arc<MemtableHandle>,
         snapshots: &[SeqNo],
     ) -> Result<Option<Arc<FastTable>>> {
-        // Sealed by a split it has the other side's entries too; those are for the other side to flush.
+        // A memtable that was sealed by a split has the other side's entries, too. The other side flushes those.
         let mut entries = handle.memtable.entries_in(&self.super_version().range);
         compaction::flush_fast(&mut entries, &tier.maker, snapshots).await
     }
@@ -71,8 +71,8 @@ impl Partition {
         }
     }
 
-    /// Merges `inputs`: all unsorted tables at the call with the sorted ones that they overlap, or the newest unsorted
-    /// ones alone.
+    /// Merges `inputs`: all unsorted tables at the call, with all sorted ones or those that they overlap; or the newest
+    /// unsorted ones alone.
     pub(super) async fn merge_in_tier(
         &self,
         tier: &Tier,
@@ -86,9 +86,9 @@ impl Partition {
         compaction::compact_fast(&inputs.inputs(), &range, to, snapshots, steps).await
     }
 
-    /// Replaces `inputs` by what their merge has made. What was made of the newest unsorted tables stays unsorted.
+    /// Replaces `inputs` by the outputs of their merge. The outputs of the newest unsorted tables alone stay unsorted.
     pub(super) fn install_merged(&self, tier: &Tier, (inputs, takes): (&FastLevel, Takes), made: Vec<Arc<FastTable>>) {
-        // Each stands for the records of all inputs: which of them an entry was chosen from is not known any more.
+        // Each output stands for the records of all inputs: it is not known from which input an entry came.
         let (first, last) = (inputs.first(), inputs.last_seq());
         let outputs = made.into_iter().map(|table| match tier.is_persistent() {
             true => FastTableHandle::named(table, &tier.room),
@@ -106,8 +106,8 @@ impl Partition {
         });
     }
 
-    /// Replaces `evicted`, which was all that it had in the tier once, by `table` in level 0; by nothing when the
-    /// tables had only keys of another partition.
+    /// Replaces `evicted`, which was everything in the tier when the eviction began, by `table` in level 0; by nothing
+    /// when the fast tables had only keys of another partition.
     pub(super) fn install_eviction(&self, evicted: &FastLevel, table: Option<Arc<Table>>) {
         self.change(|super_version| {
             let Some(before) = &super_version.fast else { unreachable!("only an eviction empties a fast level") };
@@ -120,7 +120,7 @@ impl Partition {
         });
     }
 
-    /// While the log is replayed: moves its sealed memtables into a tier in memory, so that they take no more memory
+    /// Moves its sealed memtables into a tier in memory while the log is replayed, so that they take no more memory
     /// than they did before.
     pub(super) fn replay_to_tier(&self, tier: &Tier) {
         if tier.is_persistent() {
@@ -130,14 +130,14 @@ impl Partition {
         // Nobody has read anything yet: of each key the newest version is enough.
         let snapshots = [SeqNo::MAX];
         for handle in self.super_version().sealed.clone() {
-            // Nothing here fails but the check of what was just made; then the memtable stays, for a flush.
+            // Only the check of the new table can fail here. Then the memtable stays, for a flush.
             let Ok(table) = at_once(self.make_fast_table(tier, &handle, &snapshots)) else { return };
             self.install_fast_table(tier, &handle, table);
         }
         let fast = self.super_version().fast.clone();
         if let Some(fast) = fast.filter(|fast| fast.unsorted.len() >= REPLAYED_UNSORTED_MAX) {
             let inputs = fast.unsorted_and_overlapped();
-            // As above: then the tables stay as they are.
+            // If this fails, as above, the tables stay as they are.
             if let Ok(made) = at_once(self.merge_in_tier(tier, (&inputs, Takes::Overlapped), &snapshots, &|| false)) {
                 self.install_merged(tier, (&inputs, Takes::Overlapped), made);
             }

@@ -2,8 +2,8 @@
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// Lets the calling thread run only on the processor `number`, counted among those that it may run on and modulo their
-/// count. Where the operating system refuses, nothing changes: it is a matter of speed alone.
+/// Binds the calling thread to processor `number` of those that it may run on, modulo their count. If the operating
+/// system refuses, nothing changes, because the binding only affects speed.
 pub(super) fn bind_to_processor(number: usize) {
     let Ok(allowed) = sched_getaffinity(None) else { return };
     let processors: Vec<usize> = (0..CpuSet::MAX_CPU).filter(|processor| allowed.is_set(*processor)).collect();

@@ -1,8 +1,9 @@
 //! [`BackgroundError`]: background work that keeps failing: why, since when, how often, and when it is retried.
 //!
-//! **Backing off.** The first retry comes after 50 ms. After each further failure in a row the delay is the time since
-//! the first one, up to 10 s, so a row lasts at most twice as long as its cause, however often callers request retries
-//! meanwhile. On a full disk the delay is at most 1 s, because other processes may free space. Success ends the row.
+//! **Backing off.** The first retry comes after 50 ms. After each further failure in a row, the delay is the time since
+//! the first failure, up to 10 s. So a row of failures lasts at most twice as long as its cause, however often callers
+//! request retries. On a full disk the delay is at most 1 s, because other processes may free space. Success ends the
+//! row.
 //!
 //! Locks: one, held for a clone or a change. Reporting success takes no lock while nothing fails.
 
@@ -115,7 +116,8 @@ impl LastError {
         error
     }
 
-    /// Notes that a caller has requested a retry, and waits for its outcome: the failures so far are not its error.
+    /// Notes that a caller has requested a retry and waits for its outcome. The failures so far are not that caller's
+    /// error.
     pub(crate) fn request_retry(&self) {
         if let Some(error) = self.current.lock().as_mut() {
             error.is_retry_requested = true;

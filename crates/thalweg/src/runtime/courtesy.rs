@@ -1,32 +1,31 @@
-//! [`Courtesy`]: when a worker leaves its processor to whoever waits for it.
+//! [`Courtesy`]: when a worker leaves its processor to threads that wait for it.
 //!
-//! A caller that wakes up while all processors are busy waits until a scheduler takes one away from the thread that has
-//! it. Linux lets that thread go on until its slice ends, about 3 ms: a thousand times as long as the caller needs. So
-//! a worker *yields* after each [`TURN_NS`] that it has run; where nobody waits that costs a system call and nothing
-//! else.
+//! A caller that wakes up while all processors are busy waits until the kernel takes one away from the thread that runs
+//! on it. Linux lets that thread run until its slice ends, about 3 ms: a thousand times as long as the caller needs. So
+//! a worker *yields* after each [`TURN_NS`] that it has run. If no thread waits, a yield costs only a system call.
 //!
-//! Linux 6.18 takes a yield for a slice used up: a thread that yields every 100 µs gets 7 % of the processor that it
-//! has together with one that never sleeps. Compactions would be slow then, and in the end writers would wait for them.
-//! So a worker yields only as long as yields have not taken more time than it has run: it keeps half of a processor.
+//! Linux 6.18 treats a yield as the end of the slice: a thread that yields every 100 µs gets 7 % of a processor that it
+//! shares with a thread that never sleeps. Compactions would then be slow, and in the end writers would wait for them.
+//! So a worker yields only while its yields have not taken more time than it has run. It keeps half of a processor.
 
 use crate::clock::Clock;
 
-/// A worker runs so long before it yields.
+/// How long a worker runs before it yields.
 const TURN_NS: u64 = 100_000;
 
 /// The greatest [`Courtesy::ahead_ns`].
 const AHEAD_MAX_NS: i64 = 4_000_000;
 
-/// See the module.
+/// The balance of one worker, which decides when it yields.
 pub(super) struct Courtesy {
     /// Since when the worker has run.
     since_ns: u64,
-    /// The time that it has run minus the time that it was away.
+    /// The time that the worker has run minus the time that its yields took.
     ahead_ns: i64,
 }
 
 impl Courtesy {
-    /// A worker that runs since `now_ns`.
+    /// The balance of a worker that runs since `now_ns`.
     pub(super) fn new(now_ns: u64) -> Self {
         Courtesy { since_ns: now_ns, ahead_ns: AHEAD_MAX_NS }
     }
@@ -39,7 +38,7 @@ impl Courtesy {
         }
     }
 
-    /// Lets the worker wait for work.
+    /// Runs `wait`, in which the worker waits for work. The wait counts neither as running nor as yielding.
     pub(super) fn rest(&mut self, clock: &dyn Clock, wait: impl FnOnce()) {
         wait();
         self.rested(clock.now_ns());
@@ -60,7 +59,7 @@ impl Courtesy {
         self.ahead_ns >= 0
     }
 
-    /// The yield that was due has ended at `now_ns`.
+    /// Notes that the due yield has ended at `now_ns`.
     fn yielded(&mut self, now_ns: u64) {
         self.ahead_ns = self.ahead_ns.saturating_sub_unsigned(now_ns.saturating_sub(self.since_ns));
         self.since_ns = now_ns;

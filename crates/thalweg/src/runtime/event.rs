@@ -1,17 +1,17 @@
 //! [`Event`]: a condition that threads and coroutines wait for, and that is notified again and again.
 //!
-//! Usage: take a [`Ticket`], check the state, and if it is not as wanted, wait with the ticket. A notification between
-//! the two is not missed.
+//! Usage: take a [`Ticket`], check the state, and if it is not as wanted, wait with the ticket. A notification after
+//! the ticket was taken is not missed.
 //!
-//! Threads wait on a word of their own (a futex): one system call wakes all of them, and none takes a lock afterwards,
+//! Threads wait on a separate word (a futex): one system call wakes all of them, and no thread takes a lock afterwards,
 //! so a large group does not queue up again. Invariant: a thread counts itself before it reads the epoch. A notifier
 //! moves the epoch before it reads the count, and moves the word if there are threads. So a thread that saw the old
-//! epoch sleeps only on a word that is still to move.
+//! epoch sleeps only on a word that the notifier has yet to move.
 //!
-//! A scheduler without threads waits with `Event::listen_as_thread`. A waiter that [`Event::notify_one`] does not
-//! choose stays asleep there, as a thread does: a wake-up that is lost in production must be lost in simulation, too.
+//! A scheduler without threads waits with `Event::listen_as_thread`. There a waiter that [`Event::notify_one`] does not
+//! choose stays asleep, as a thread does: a wake-up that is lost in production must also be lost in simulation.
 //!
-//! Locks: a mutex for the wakers, held for a few instructions; nothing is called under it.
+//! Locks: a mutex for the wakers, held for a few instructions; only wakers are cloned and dropped under it.
 
 use crate::sync::{Mutex, MutexGuard};
 use rustix::io::Errno;
@@ -115,7 +115,7 @@ impl Event {
         let timeout = timeout.and_then(|timeout| futex::Timespec::try_from(timeout).ok());
         self.threads.fetch_add(1, Ordering::SeqCst);
         loop {
-            // Before the epoch: see the module.
+            // The word is read before the epoch; see the module.
             let word = self.word.load(Ordering::SeqCst);
             if self.passed(ticket) {
                 break;

@@ -1,11 +1,11 @@
 //! [`BackgroundFile`], [`BackgroundDirectory`]: files and directories for background coroutines.
 //!
 //! On a worker with a ring, reads, direct writes, syncs, reservations and new lengths are handed to the kernel, and the
-//! coroutine waits for the completion. So is the write-back that follows a write into the page cache. Elsewhere (in
-//! simulation, or on a kernel without io_uring) the call itself is made, with a yield before and after it. A write into
-//! the page cache is always such a call: it is a copy.
+//! coroutine waits for the completion. The write-back that follows a write into the page cache is handed over, too.
+//! Elsewhere (in simulation, or on a kernel without io_uring) the worker makes the call itself, with a yield before and
+//! after it.
 //!
-//! An operation owns its buffer, so dropping a coroutine takes no memory away from the kernel.
+//! An operation owns its buffer, so dropping a coroutine frees no memory that the kernel still uses.
 
 use super::gate::AdmittedRead;
 use super::gate::Gate;
@@ -22,7 +22,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Whether the kernel's rings have refused [`Operation::SetBytes`]. Another try would delay what is submitted with it.
 static SET_BYTES_IS_UNKNOWN: AtomicBool = AtomicBool::new(false);
 
-/// A sync or write-out gives the device at most this many bytes at once: what is read meanwhile waits behind them.
+/// A sync or write-out gives the device at most this many bytes at once, because reads wait behind them.
 const PIECE_BYTES: u32 = 1 << 20;
 
 /// Cuts `[from, to)` where the offset is a multiple of [`PIECE_BYTES`], so that no page is in two pieces. Returns the
@@ -100,8 +100,8 @@ impl BackgroundFile {
         Ok(buffer)
     }
 
-    /// Writes the filled bytes of `buffer` at `offset`, and releases the buffer. `gate` counts the time; the caller has
-    /// asked it to admit the write.
+    /// Writes the filled bytes of `buffer` at `offset`, and releases the buffer. `gate` counts the time. A caller whose
+    /// writes the gate admits has asked it before.
     pub(crate) async fn write(&self, gate: &Gate, offset: u64, mut buffer: IoBuffer) -> Result<()> {
         let mut done = 0;
         while self.file.is_direct() {
@@ -210,8 +210,8 @@ impl BackgroundFile {
         self.file.reserve(bytes)
     }
 
-    /// As [`File::set_bytes`]. Where a file ends within a block that was written past the page cache, the kernel reads
-    /// the block first, behind all that is being written to the device; the worker does other work meanwhile.
+    /// As [`File::set_bytes`]. If the file ends within a block that was written past the page cache, the kernel reads
+    /// the block first. This read waits behind all writes at the device; the worker does other work meanwhile.
     pub(crate) async fn set_bytes(&self, bytes: u64) -> Result<()> {
         if self.file.is_direct()
             && !SET_BYTES_IS_UNKNOWN.load(Ordering::Relaxed)
@@ -241,11 +241,11 @@ impl BackgroundFile {
         Ok(())
     }
 
-    /// Writes out all [`pieces`] of `[from, to)`, `None`: to the end of the file, one after the other. What follows, a
-    /// sync or a write-out, covers them again: without a ring this does nothing. Returns how long it took, in
-    /// nanoseconds.
+    /// Writes out all [`pieces`] of `[from, to)`, one after the other. `to` is `None` for the end of the file. The sync
+    /// or write-out that follows covers the pieces again, so without a ring this does nothing. Returns how long it
+    /// took, in nanoseconds.
     ///
-    /// An error is one of a sync: the kernel reports a failed write-back of this open file here, and not once more.
+    /// An error is an error of the sync: the kernel reports a failed write-back of this open file here, and not again.
     async fn write_out_pieces(&self, from: u64, to: Option<u64>) -> Result<u64> {
         // What was written past the page cache is at the device already.
         if self.file.is_direct() || self.file.descriptor().is_none() {
@@ -269,13 +269,12 @@ impl BackgroundFile {
         done
     }
 
-    /// As [`BackgroundFile::sync`] without yields, for callers that others wait for until the sync is done and
-    /// reported.
+    /// As [`BackgroundFile::sync`], but without yields, because others wait until the sync is done and reported.
     pub(crate) async fn sync_at_once(&self) -> Result<()> {
         self.sync_rest(0).await
     }
 
-    /// Makes the bytes and the length durable, of which a part was written out in `ns` nanoseconds.
+    /// Makes the bytes and the length durable, after a part of the bytes was written out in `ns` nanoseconds.
     async fn sync_rest(&self, ns: u64) -> Result<()> {
         if let Ok(done) = self.hand_over(Operation::Sync, 0, None, 0, None).await {
             self.count_sync(ns + done.ns).await;

@@ -32,7 +32,7 @@ pub(crate) struct Gate {
     refused: AtomicUsize,
     freed: Event,
     metrics: Arc<Metrics>,
-    /// For operations that are plain calls.
+    /// The clock for operations that are plain calls.
     clock: Option<Arc<dyn Clock>>,
 }
 
@@ -42,8 +42,8 @@ pub(crate) struct ClientRead<'a>(&'a Gate);
 /// A write in flight, until dropped.
 pub(crate) struct AdmittedWrite(Arc<Gate>);
 
-/// A read in flight, until dropped, and which count it is in. It goes with the read to the kernel and ends at the
-/// completion, because the code that reads ahead takes the result much later.
+/// A read in flight, until dropped, with the count that it is in. It goes to the kernel with the read, and is dropped
+/// at the completion, because the code that reads ahead takes the result much later.
 pub(crate) struct AdmittedRead(Arc<Gate>, u64);
 
 impl Gate {
@@ -54,7 +54,7 @@ impl Gate {
         Arc::new(Gate { depth, in_flight, refused, freed, metrics, clock: None })
     }
 
-    /// As [`Gate::new`], for background operations that are timed also where they are plain calls.
+    /// As [`Gate::new`], but also times background operations that are plain calls.
     pub(crate) fn timed(depth: usize, metrics: Arc<Metrics>, clock: Arc<dyn Clock>) -> Arc<Self> {
         let mut gate = Gate::new(depth, metrics);
         Arc::get_mut(&mut gate).into_iter().for_each(|gate| gate.clock = Some(Arc::clone(&clock)));

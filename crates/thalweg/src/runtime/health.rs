@@ -1,8 +1,8 @@
 //! [`Health`]: whether the database accepts writes, and which background work fails.
 //!
 //! The first failure of a log or manifest write, or of any sync, *poisons* the database: it refuses writes until the
-//! next open. Closing refuses writes too. Work that fails and is retried is a [`BackgroundError`]: each partition keeps
-//! the one of its compactions, and all others are here. Locks: each held for a clone.
+//! next open. Closing refuses writes too. Work that fails and is retried has a [`BackgroundError`]. Each partition
+//! keeps the error of its compactions; all others are here. Locks: each held for a clone.
 
 use super::background_error::{BackgroundError, BackgroundWork, LastError};
 use super::event::Event;

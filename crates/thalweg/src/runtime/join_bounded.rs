@@ -1,4 +1,4 @@
-//! [`join_bounded`]: futures of one coroutine that wait at the same time, up to a bound.
+//! [`join_bounded`]: runs futures of one coroutine at the same time, up to a bound.
 
 use crate::error::Result;
 use std::future::{Future, poll_fn};

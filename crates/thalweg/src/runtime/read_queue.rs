@@ -16,13 +16,13 @@ use crate::storage::IoBuffer;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-/// Reads that a ring has at the device at once; further ones are made when they are waited for.
+/// The most reads that a ring has at the device at once. Further reads are made when they are waited for.
 const ENTRIES_MAX: u32 = 4096;
 
-/// See the module.
+/// A queue of one thread's reads.
 pub(crate) struct ReadQueue {
     ring: Option<ReadRing>,
-    /// As many pushed reads are submitted without a wait.
+    /// The number of pushed reads that are submitted without a wait.
     submit_at: usize,
     /// Reads that are made when they are waited for.
     unmade: VecDeque<(usize, ForegroundRead)>,
@@ -31,7 +31,7 @@ pub(crate) struct ReadQueue {
 }
 
 impl ReadQueue {
-    /// A queue for at most `depth` reads in flight, whose ring is made as those of `rings` are.
+    /// A queue for at most `depth` reads in flight. Its ring is made like the rings of `rings`.
     pub(crate) fn new(rings: &ReadRings, depth: usize, gate: &Arc<Gate>) -> Self {
         let entries = u32::try_from(depth).unwrap_or(ENTRIES_MAX).clamp(1, ENTRIES_MAX);
         let (ring, gate, metrics) = (rings.make(entries), Arc::clone(gate), Arc::clone(&rings.metrics));
@@ -57,8 +57,8 @@ impl ReadQueue {
         }
     }
 
-    /// A read that has ended: its number, and its buffer. The length of the buffer is the number of bytes read, which
-    /// is smaller only at the end of a file. Does not wait.
+    /// Returns a read that has ended: its number and its buffer. The length of the buffer is the number of bytes read,
+    /// which is smaller only at the end of a file. Does not wait.
     pub(crate) fn ended(&mut self) -> Option<(usize, Result<IoBuffer>)> {
         let (number, read, done) = self.ring.as_mut()?.next()?;
         Some((number, finish(&self.gate, read, done)))

@@ -6,7 +6,7 @@
 //! [`super::ReadQueue`] has a ring for longer than a call.
 //!
 //! Invariant: a [`ReadRing`] owns a read's file and buffer from before its entry is pushed until its completion is
-//! seen. When the kernel stops reporting completions they are leaked, and the ring is not used again.
+//! seen. If the kernel stops reporting completions, the ring leaks files and buffers, and is not used again.
 //!
 //! Locks: `free`, held for a push or a pop.
 #![allow(unsafe_code)]
@@ -23,7 +23,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-/// Reads that a ring of the pool has at the device at once; more wait for the first completion.
+/// The most reads that a ring of the pool has at the device at once. Further reads wait for the first completion.
 const ENTRIES: u32 = 64;
 
 /// Idle rings that are kept for later calls; each has a descriptor.
@@ -92,7 +92,7 @@ impl ReadRings {
         free.or_else(|| self.make(ENTRIES))
     }
 
-    /// A ring that is not of the pool, if the kernel gives one.
+    /// Makes a ring outside of the pool, if the kernel gives one.
     pub(super) fn make(&self, entries: u32) -> Option<ReadRing> {
         if self.metrics.read_ring_refused.get().is_some() {
             return None;
@@ -149,7 +149,7 @@ fn is_shortage(error: &io::Error) -> bool {
 /// One ring, which one thread uses at a time.
 pub(super) struct ReadRing {
     uring: IoUring,
-    /// Reads in flight at most.
+    /// The most reads in flight.
     entries: usize,
     /// Reads in flight, by the number in their user data.
     in_flight: Vec<Option<InFlight>>,
@@ -164,7 +164,7 @@ pub(super) struct ReadRing {
 struct InFlight {
     read: ForegroundRead,
     gate: Arc<Gate>,
-    /// From its submission on.
+    /// Counts the read from its submission on.
     at_the_device: Option<AdmittedRead>,
 }
 
@@ -188,12 +188,12 @@ impl ReadRing {
         })
     }
 
-    /// Reads in flight, and pushed.
+    /// The number of reads that are in flight or pushed.
     pub(super) fn count(&self) -> usize {
         self.count
     }
 
-    /// Reads that the kernel does not know of yet.
+    /// The number of reads that the kernel does not know of yet.
     pub(super) fn pushed(&mut self) -> usize {
         self.uring.submission().len()
     }
@@ -210,7 +210,7 @@ impl ReadRing {
         let fd = read.file.descriptor().map(|fd| Fd(fd.as_raw_fd()));
         let bytes = read.buffer.bytes_mut().get_mut(..wanted);
         let (Some(fd), Some(bytes), true) = (fd, bytes, self.count < self.entries) else { return Err(read) };
-        // A longer read is completed by the caller; it stops at a multiple of 4096.
+        // A longer read stops at a multiple of 4096, and the caller completes it.
         let len = u32::try_from(bytes.len()).unwrap_or(!0xfff);
         let entry = opcode::Read::new(fd, bytes.as_mut_ptr(), len).offset(read.offset).build();
         if self.in_flight.len() <= number {
@@ -230,10 +230,11 @@ impl ReadRing {
         Ok(())
     }
 
-    /// Submits what was pushed, and waits until `wanted` completions are there. The caller tries again if they are not.
-    /// `false`: the kernel reports no more completions; see [`ReadRing::give_up`].
+    /// Submits the pushed reads, and waits until `wanted` completions are there. If it returns with fewer, the caller
+    /// tries again. `false`: the kernel reports no more completions; see [`ReadRing::give_up`].
     pub(super) fn enter(&mut self, wanted: usize) -> bool {
-        // What only waits to be submitted must not hold up the database's writes.
+        // The gate counts reads only from here on: reads that wait to be submitted must not delay the database's
+        // writes.
         for number in self.pushed.drain(..) {
             if let Some(Some(submitted)) = self.in_flight.get_mut(number) {
                 submitted.at_the_device = Some(submitted.gate.owned_client_read());

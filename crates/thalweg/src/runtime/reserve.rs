@@ -36,8 +36,8 @@ impl Reserve {
         Reserve { path: root.join(NAME), bytes: AtomicU64::new(0) }
     }
 
-    /// Makes the file, or extends it as the tables grow, where twice its size is free. Blocks; for an open, and for
-    /// coroutines between two yields.
+    /// Makes the file, or extends it as the tables grow, if twice its size is free. Blocks the thread. For an open, and
+    /// for coroutines between two yields.
     pub(super) fn replenish(&self, storage: &dyn Storage, live_bytes: u64, free_bytes: Option<u64>) {
         let bytes = self.bytes.load(Ordering::Relaxed);
         let wanted = (live_bytes / LIVE_PART).clamp(BYTES_MIN, BYTES_MAX) / BYTES_MIN * BYTES_MIN;
@@ -63,8 +63,8 @@ impl Reserve {
         };
         let bytes = wanted.max(found.unwrap_or(0));
         if self.bytes.load(Ordering::Relaxed) == 0 {
-            // Also for an existing file: a power cut may have left its length without its blocks. Not zeros, which a
-            // file system may store without blocks.
+            // An existing file is written, too: a power cut may have left its length without its blocks. The bytes are
+            // not zeros, which a file system may store without blocks.
             file.write_all_at(0, &vec![0xa5; BYTES_MIN as usize])?;
         }
         file.reserve(bytes)?;

@@ -5,7 +5,7 @@
 //! with a waker, and may be dropped at any time on any thread.
 //!
 //! The worker calls [`submit_and_reap`] between two rounds of its ready tasks: one `io_uring_enter` for all queued
-//! operations, or none when nothing is queued. It calls [`park`] when it has nothing to do; that ends with a
+//! operations, or none when nothing is queued. It calls [`park`] when it has nothing to do. Parking ends with a
 //! completion, with the [`Bell`] that other threads ring, or at a deadline. The bell is an eventfd with a read armed in
 //! the ring. It is rung only for a parked worker, so waking a busy worker makes no system call.
 //!
@@ -192,7 +192,7 @@ pub(super) fn submit_and_reap() {
 }
 
 /// Submits the queued entries to the kernel and waits for a completion, the bell, or the end of `timeout`. The caller
-/// wakes the waiters of completed requests when its worker is no longer parked, so that they ring no bell.
+/// wakes the waiters of completed requests when its worker is no longer parked, so that this rings no bell.
 pub(super) fn park(timeout: Option<Duration>) -> Ended {
     let ended = RING.with(|current| current.borrow_mut().as_mut().map(|ring| ring.park(timeout)));
     Ended(ended.unwrap_or_default())
@@ -208,8 +208,8 @@ impl Ended {
     }
 }
 
-/// Wakes the waiters of completed requests. Called without a borrow of the ring: a waker is foreign code, and a request
-/// without a waiter is dropped here.
+/// Wakes the waiters of completed requests. Must be called without a borrow of the ring: a waker is foreign code, and a
+/// request without a waiter is dropped here.
 fn wake(ended: Vec<(Arc<Cell>, Done)>) {
     for (cell, mut done) in ended {
         done.request.admitted = None;
@@ -228,7 +228,7 @@ impl Ring {
     /// A ring, or why the kernel refuses one.
     pub(super) fn new(clock: Arc<dyn Clock>) -> io::Result<Ring> {
         let uring = IoUring::new(ENTRIES)?;
-        // Waiting with a deadline needs Linux 5.11. All operations of this file are older.
+        // Waiting with a deadline needs Linux 5.11. All operations but `SetBytes` are older.
         if !uring.params().is_feature_ext_arg() || !uring.params().is_feature_nodrop() {
             return Err(io::Error::new(
                 io::ErrorKind::Unsupported,

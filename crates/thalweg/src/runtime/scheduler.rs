@@ -10,10 +10,10 @@ pub type Task = Pin<Box<dyn Future<Output = ()> + Send + 'static>>;
 /// The worker of a coroutine. Log work has a worker of its own, because without io_uring a sync blocks its worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lane {
-    /// Log syncs: short, and what [`crate::Builder::log_sync_interval`] promises depends on their latency.
+    /// Log syncs. They are short, and the promise of [`crate::Builder::log_sync_interval`] depends on their latency.
     Log,
-    /// Preparation of log segments, whose syncs go to a ring where there is one. It is on the worker of `Log` where a
-    /// database has workers of its own. Where several databases share workers it is on another one, so that no log's
+    /// Preparation of log segments, whose syncs go to a ring where there is one. If a database has its own workers, it
+    /// runs on the worker of `Log`. If several databases share workers, it runs on another worker, so that no log's
     /// syncs wait for the segments of other databases.
     LogSegments,
     /// Flushes of memtables.

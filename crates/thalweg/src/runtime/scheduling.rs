@@ -2,8 +2,8 @@
 
 /// How compactions share processors and the device: the three ways that PM-Blade compares (PMB-13 to PMB-16, PMB-E9).
 ///
-/// Of a merge, S1 reads a piece of its inputs, S2 merges, S3 writes a piece of its output. It is stored nowhere: each
-/// open may choose another.
+/// A merge has three stages: S1 reads a piece of its inputs, S2 merges, S3 writes a piece of its output. The choice is
+/// stored nowhere: each open may choose another.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 #[cfg_attr(not(feature = "experiments"), allow(dead_code, reason = "the others are chosen by experiments"))]

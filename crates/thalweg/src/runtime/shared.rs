@@ -15,9 +15,9 @@ const COMPACTION_WORKERS_MAX: usize = 64;
 /// Worker threads that several databases share, for processes with many databases. A database that is opened without a
 /// runtime ([`crate::Builder::runtime`]) has its own workers: two threads, those for compactions, and their rings.
 ///
-/// A clone is the same runtime. It may be dropped before the databases: the threads end when the last handle and the
-/// last database are gone. Closing a database ends only its own background work, and a failed assertion in that work
-/// poisons only its database.
+/// A clone is the same runtime. Handles may be dropped before the databases: the threads end when the last handle and
+/// the last database are gone. Closing a database ends only its own background work, and a failed assertion in that
+/// work poisons only its database.
 ///
 /// The databases share these threads:
 /// - *Log syncs* are handed to the kernel (io_uring), all at the same time. Where the kernel refuses rings

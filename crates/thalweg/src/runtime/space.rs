@@ -3,10 +3,10 @@
 //! A database that fills its disk to the last block could not free anything: removals must be logged, memtables
 //! flushed, and compactions write before they remove. So the *room* is the free space minus what this work needs. The
 //! caller of [`Space::look`] reports the committed bytes. From then on memtables and log segments are small in
-//! proportion to the room, and puts are refused when there is none. Committed are:
+//! proportion to the room, and puts are refused when there is none. These bytes are committed:
 //!
-//! - the memtables that are not flushed, which become tables before their log goes;
-//! - the tables of level 0, which are written once more before they go;
+//! - the memtables that are not flushed, which become tables before their log is released;
+//! - the tables of level 0, which are written once more before they are removed;
 //! - a few tables and some log ([`Space::kept_bytes`]): compactions that free space proceed in steps of this size.
 //!
 //! Memtables do not become arbitrarily small, because each flush may rewrite every table below it.
@@ -47,7 +47,7 @@ pub(crate) struct Space {
     reserve: Reserve,
     /// The room at the last look, or `u64::MAX` where it is not known.
     room: AtomicU64,
-    /// Read with every write.
+    /// Whether the room is short. Every write reads this.
     is_short: AtomicBool,
     is_full: AtomicBool,
 }
@@ -102,7 +102,7 @@ impl Space {
         self.room.store(room, Ordering::Relaxed);
         self.is_short.store(room < self.memtable_bytes.saturating_mul(MEMTABLES_FEW), Ordering::Relaxed);
         self.is_full.store(room == 0, Ordering::Relaxed);
-        // Compactions have the other half.
+        // The other half of the kept bytes is for compactions.
         Room { bytes: room, for_removals: free > self.kept_bytes() / 2 }
     }
 

@@ -39,7 +39,7 @@ use std::time::Duration;
 /// KiB of the stack. Pages that are not touched use no memory.
 const STACK_BYTES: usize = 1 << 20;
 
-/// The reason why nothing has a ring, where [`crate::Builder::io_uring`] says so.
+/// The reason why nothing has a ring if [`crate::Builder::io_uring`] is off.
 pub(crate) const RINGS_ARE_OFF: &str = "the option io_uring is off";
 
 /// Which workers a scheduler has.
@@ -49,11 +49,11 @@ pub(crate) struct Crew {
     pub(crate) compaction: usize,
     /// Whether operations are handed to the kernel's io_uring, where it has one.
     pub(crate) io_uring: bool,
-    /// Whether compactions make plain calls all the same.
+    /// Whether compactions make plain calls even where there is an io_uring.
     pub(crate) compactions_block: bool,
     /// The compaction workers are bound to this many processors, in turn.
     pub(crate) bound_to: Option<usize>,
-    /// Whether several databases share them.
+    /// Whether several databases share the workers.
     pub(crate) is_shared: bool,
 }
 
@@ -64,7 +64,7 @@ impl Crew {
     }
 }
 
-/// Worker threads for background coroutines, and condition variables for foreground waits.
+/// Worker threads for background coroutines. Foreground threads wait by futexes (`event.rs`).
 pub struct ThreadScheduler {
     clock: Arc<dyn Clock>,
     log: Arc<Worker>,
@@ -72,7 +72,7 @@ pub struct ThreadScheduler {
     segments: Option<Arc<Worker>>,
     flush: Arc<Worker>,
     compaction: Vec<Arc<Worker>>,
-    /// The worker of `Lane::Compaction`, where those of compactions block.
+    /// The worker of `Lane::Compaction`, where compactions block their workers.
     cleanup: Option<Arc<Worker>>,
     /// The worker that gets the next compaction task.
     next_compaction: AtomicUsize,
@@ -330,7 +330,7 @@ impl Worker {
             }
         }
         self.drop_tasks();
-        // Nothing can submit any more: waits for the operations in flight.
+        // No task can submit operations from here on. This waits for the operations in flight.
         ring::uninstall();
         CURRENT.with(|current| *current.borrow_mut() = None);
     }
@@ -392,7 +392,7 @@ impl Worker {
     }
 
     fn drop_tasks(&self) {
-        // Dropping a task may wake other tasks; `stopping` ignores that.
+        // Dropping a task may wake other tasks. While `stopping` is set, wake-ups are ignored.
         let (tasks, ready, timers) = {
             let mut state = self.state();
             (std::mem::take(&mut state.tasks), std::mem::take(&mut state.ready), std::mem::take(&mut state.timers))
@@ -425,7 +425,7 @@ fn drop_caught(future: Option<Task>) {
     let _ = catch_unwind(AssertUnwindSafe(|| drop(future)));
 }
 
-/// One task. Its wakers point to this, and may outlive the future.
+/// One task. Its wakers point to this cell, and may outlive the future.
 struct TaskCell {
     number: u64,
     worker: Arc<Worker>,

@@ -17,7 +17,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// A read that a worker makes. `None`: the workers have ended, and the read was not made.
+/// A read that a worker makes. Its output is `None` if the workers have ended and the read was not made.
 pub(crate) struct WorkerRead {
     reading: Arc<Reading>,
 }
@@ -29,7 +29,7 @@ struct Reading {
 
 #[derive(Default)]
 struct State {
-    /// Whether the coroutine has ended; with the buffer, unless it was dropped before.
+    /// The outcome, once the coroutine has ended. Inner `None`: the coroutine was dropped before the read ended.
     ended: Option<Option<Result<IoBuffer>>>,
     waker: Option<Waker>,
 }
@@ -41,7 +41,7 @@ pub(crate) fn read_on_worker(scheduler: &dyn Scheduler, gate: &Arc<Gate>, read: 
     let mut end = End { reading: Arc::clone(&reading), outcome: None };
     let gate = Arc::clone(gate);
     let task = async move {
-        // The whole of it, so that a worker that drops the coroutine ends the read.
+        // The coroutine takes the whole of `end`, so that a worker that drops the coroutine ends the read.
         let end = &mut end;
         end.outcome = Some(BackgroundFile::new(read.file).read(&gate, read.offset, read.buffer).await);
     };

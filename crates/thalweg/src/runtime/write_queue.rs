@@ -27,7 +27,7 @@ use std::task::Poll;
 /// Bytes that may wait in a queue, without those at the device.
 const QUEUE_BYTES_MAX: usize = 4 << 20;
 
-/// A coroutine's end of its worker's queue.
+/// A coroutine's handle of its worker's queue.
 pub(crate) struct WriteQueue {
     shared: Arc<Shared>,
     /// Whether the flush coroutine makes the writes.
@@ -128,8 +128,8 @@ impl WriteQueue {
         WrittenFile { file, queue: self.clone(), progress: Arc::default() }
     }
 
-    /// The same without a queue and a gate: the coroutine that hands a write over makes it and waits for it, to compare
-    /// with ([`super::CompactionScheduling`]).
+    /// Returns a handle without a queue and a gate: the coroutine that hands a write over makes it and waits for it.
+    /// For comparison ([`super::CompactionScheduling`]).
     pub(crate) fn undeferred(mut self) -> Self {
         self.is_deferred = false;
         self
@@ -228,8 +228,8 @@ async fn besides<T>(in_flight: &mut InFlight<'_>, mut future: Pin<&mut (impl Fut
 }
 
 impl WrittenFile {
-    /// Queues a write of `buffer` at `offset`. Waits only while the queue is full. An error is one of an earlier write.
-    /// Without a queue: makes the write; an error is that of it.
+    /// Queues a write of `buffer` at `offset`. Waits only while the queue is full. An error is that of an earlier
+    /// write. Without a queue, makes the write; an error may then be that of this write.
     pub(crate) async fn write(&self, offset: u64, buffer: IoBuffer) -> Result<()> {
         self.write_to(self.file.clone(), offset, buffer).await
     }

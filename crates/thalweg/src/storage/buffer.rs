@@ -34,7 +34,7 @@ pub(crate) struct BufferPool {
 #[derive(Debug, Default)]
 struct Free {
     buffers: Vec<Buffer>,
-    /// Whether the pool keeps no buffers, until one is taken.
+    /// Whether the pool frees every returned buffer instead of keeping it. Ends when a buffer is taken.
     rests: bool,
 }
 
@@ -62,7 +62,7 @@ impl BufferPool {
         IoBuffer { memory, start, len: 0, pool: Arc::clone(self) }
     }
 
-    /// Free memory of which no slice is left.
+    /// Returns free memory that no slice shares.
     fn reusable(&self) -> Option<Buffer> {
         let mut free = self.free();
         free.rests = false;
@@ -79,8 +79,8 @@ impl BufferPool {
         }
     }
 
-    /// Bytes of memory that its buffers have, free ones included. Memory of which slices are alive when its buffer is
-    /// dropped and not kept is not counted any more.
+    /// Bytes of memory that the pool's buffers have, free ones included. The memory of a dropped buffer that is not
+    /// kept is not counted, even while slices keep it alive.
     pub(crate) fn memory_bytes(&self) -> u64 {
         (self.allocated.load(Ordering::Relaxed) * self.capacity) as u64
     }

@@ -9,8 +9,8 @@
 //! A name must lead to the same file while the file is read: a table's id is given out once, and its file stays until
 //! its last reader is gone (`lineage::settle`).
 //!
-//! A read takes no lock: it loads the descriptor through `arc-swap`. Locks: `open`, to open and to close, never over
-//! I/O. Invariant: under `open`, a file is in the queue if and only if it is open.
+//! A read takes no lock: it loads the descriptor through `arc-swap`. Locks: `open` is held while a file is added to the
+//! queue or removed from it, never over I/O. Invariant: under `open`, a file is in the queue if and only if it is open.
 
 use super::{DirectoryEntry, File, OpenMode, ReadMapping, Storage, StorageLock};
 use crate::error::{Error, Result};
@@ -40,11 +40,11 @@ pub(crate) fn frugal(storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
 struct Descriptors {
     storage: Arc<dyn Storage>,
     most: usize,
-    /// Roughly by the time of their last read, the longest ago first.
+    /// Ordered roughly by the time of the last read, the oldest first.
     open: Mutex<VecDeque<Weak<Evictable>>>,
 }
 
-/// A descriptor, until no reader uses it.
+/// An open descriptor. It is closed when neither its file nor a reader holds it.
 struct Opened {
     file: Arc<dyn File>,
 }
@@ -56,7 +56,7 @@ impl Descriptors {
 
     /// Closes files until at most `most` are open.
     fn close_down_to(&self, most: usize) {
-        // Also the files that stay open: the last handle of a file must not be dropped under the lock.
+        // Also holds the files that stay open: the last handle of a file must not be dropped under the lock.
         let mut closed = Vec::new();
         {
             let mut open = self.lock();
@@ -109,7 +109,7 @@ impl Evictable {
     #[inline]
     fn with<T>(&self, act: impl FnOnce(&dyn File) -> Result<T>) -> Result<T> {
         if let Some(opened) = &*self.opened.load() {
-            // Mostly set already; a store would take the cache line away from other readers.
+            // The flag is mostly set already. A store would take the cache line away from other readers.
             if !self.is_used.load(Ordering::Relaxed) {
                 self.is_used.store(true, Ordering::Relaxed);
             }

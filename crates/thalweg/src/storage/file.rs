@@ -20,7 +20,8 @@ pub trait File: Send + Sync + 'static {
     }
     /// The path that the file was opened with, for errors.
     fn path(&self) -> &Path;
-    /// Reads up to `buffer.len()` bytes at `offset`; fewer at any time, 0 only at the end of the file.
+    /// Reads up to `buffer.len()` bytes at `offset`. Any read may be shorter; it gives 0 bytes only at the end of the
+    /// file.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
     /// A hint that these bytes will be read soon: the device may begin to read them. Does not wait.
     fn will_need(&self, offset: u64, bytes: u64) {
@@ -58,21 +59,21 @@ pub trait File: Send + Sync + 'static {
     fn begin_write_back(&self, offset: u64, bytes: u64) -> Result<()> {
         self.inner().map_or(Ok(()), |inner| inner.begin_write_back(offset, bytes))
     }
-    /// Whether every byte lies in a block that was written, for a file that was written out or synced. `false` when the
-    /// kernel lost some of the file and reported it to nobody. `None` where that is not known.
+    /// Whether every byte of a file that was written out or synced lies in a written block. `false` when the kernel
+    /// lost some of the file and reported it to nobody. `None` where that is not known.
     fn is_written_whole(&self) -> Option<bool> {
         self.inner()?.is_written_whole()
     }
-    /// Writes every byte of the file to the device and waits for that; reports failed write-backs as a sync does. The
-    /// bytes are not durable by this alone: the device may keep them in a volatile cache, and the length may not be
+    /// Writes every byte of the file to the device, and waits. Reports failed write-backs as a sync does. This alone
+    /// does not make the bytes durable: the device may keep them in a volatile cache, and the length may not be
     /// committed.
     fn write_out(&self) -> Result<()> {
         self.inner().map_or_else(|| self.sync(), File::write_out)
     }
     /// Makes the file's bytes and length durable, not its name.
     fn sync(&self) -> Result<()>;
-    /// Begins a [`File::sync`] as an io_uring would: it takes time, and no thread waits. For simulations that have
-    /// rings; `None` elsewhere, where the caller hands the descriptor to a ring or calls [`File::sync`].
+    /// Begins a [`File::sync`] that takes time and for which no thread waits, as an io_uring does. Simulations that
+    /// have rings support it. `None` elsewhere: the caller hands the descriptor to a ring or calls [`File::sync`].
     fn begin_sync(&self) -> Option<SyncInFlight> {
         self.inner()?.begin_sync()
     }
@@ -121,8 +122,8 @@ pub trait File: Send + Sync + 'static {
             inner.count_sync(ns);
         }
     }
-    /// The time that each sync takes on top of the device's, for measurements. A caller that syncs the descriptor
-    /// waits for it.
+    /// The time that is added to each sync, for measurements. A caller that syncs the descriptor itself waits for this
+    /// time too.
     fn sync_delay(&self) -> Duration {
         self.inner().map_or(Duration::ZERO, File::sync_delay)
     }

@@ -5,8 +5,8 @@ use crate::error::Result;
 
 /// The first bytes of a file, mapped for stores.
 ///
-/// A store is in the page cache at once: reads of the file see it. It is unsynced until a sync that was issued after
-/// the store. The file must keep its length while it is mapped.
+/// A store is in the page cache at once: reads of the file see it. It stays unsynced until a sync that begins later has
+/// succeeded. The file must keep its length while it is mapped.
 pub trait Mapping: Send + Sync + 'static {
     /// The mapping that this one decorates, if it is a decorator. Every method with a default passes its call on to it.
     fn inner(&self) -> Option<&dyn Mapping> {
@@ -17,8 +17,8 @@ pub trait Mapping: Send + Sync + 'static {
     /// # Panics
     /// When `offset + bytes.len()` is beyond the mapping.
     fn write(&self, offset: u64, bytes: &[u8]);
-    /// Prefetches the bytes behind `end`, where the next store of about `bytes` bytes is expected, into the processor's
-    /// cache, as far as they are in memory. Changes nothing.
+    /// Prefetches the bytes behind `end` into the processor's cache, as far as they are in memory: the next store, of
+    /// about `bytes` bytes, is expected there. Changes nothing.
     fn approach(&self, end: u64, bytes: usize) {
         if let Some(inner) = self.inner() {
             inner.approach(end, bytes);

@@ -44,8 +44,8 @@ pub trait Storage: Send + Sync + 'static {
     }
     /// Opens an existing file. A missing file is [`Error::Io`] with `ErrorKind::NotFound` as its source.
     ///
-    /// With [`OpenMode::ReadMedium`], `Ok(None)` where the file system refuses direct reads; the other modes always
-    /// give `Some`.
+    /// With [`OpenMode::ReadMedium`], returns `Ok(None)` when the file system refuses direct reads; the other modes
+    /// always give `Some`.
     fn open(&self, path: &Path, mode: OpenMode) -> Result<Option<Arc<dyn File>>>;
     /// Opens an existing file for reads, as one of many: its descriptor may be closed while nobody reads, and the next
     /// read opens it again. The name must lead to the same file for as long as the file is read.
@@ -70,9 +70,9 @@ pub trait Storage: Send + Sync + 'static {
     fn hard_link(&self, from: &Path, to: &Path) -> Result<bool>;
     /// Makes the names in a directory durable.
     fn sync_directory(&self, path: &Path) -> Result<()>;
-    /// Opens an existing directory, whose [`File::sync`] does what [`Storage::sync_directory`] does. For callers that
-    /// hand the sync to the kernel, or must not need a descriptor for it later. `None` where directories cannot be
-    /// opened.
+    /// Opens an existing directory. [`File::sync`] on it does what [`Storage::sync_directory`] does. It serves callers
+    /// that hand the sync to the kernel, and callers that must not need a new descriptor for the sync. `None` where
+    /// directories cannot be opened.
     fn open_directory(&self, path: &Path) -> Result<Option<Arc<dyn File>>> {
         self.inner().map_or(Ok(None), |inner| inner.open_directory(path))
     }
@@ -84,8 +84,8 @@ pub trait Storage: Send + Sync + 'static {
     fn capacity_bytes(&self, directory: &Path) -> Option<u64> {
         self.inner()?.capacity_bytes(directory)
     }
-    /// Whether files in this directory, or where it would be created, are kept in memory alone. `false` where that is
-    /// not known.
+    /// Whether files in this directory are kept in memory alone. The directory need not exist yet. `false` where that
+    /// is not known.
     fn is_volatile(&self, directory: &Path) -> bool {
         self.inner().is_some_and(|inner| inner.is_volatile(directory))
     }
@@ -104,8 +104,7 @@ pub trait Storage: Send + Sync + 'static {
     fn file_room_bytes(&self) -> Option<u64> {
         self.inner()?.file_room_bytes()
     }
-    /// Gives memory that the allocator of the process keeps free back to the system, if the allocator does not do so
-    /// by itself.
+    /// Gives free memory of the process's allocator back to the system, if the allocator does not do so by itself.
     fn trim_heap(&self) {
         if let Some(inner) = self.inner() {
             inner.trim_heap();

@@ -1,7 +1,7 @@
 //! [`ChargedBuffers`]: the buffers of background table I/O, counted against the block cache.
 //!
-//! Flushes and compactions have a few megabytes of them, which nobody counts. A fast tier puts each of its tables
-//! together in them, and says when they are to be counted.
+//! Flushes and compactions use a few megabytes of these buffers, which are not counted. A fast tier builds each of its
+//! tables in these buffers, and calls [`ChargedBuffers::count`] when they are to be counted.
 //!
 //! Locks: `charge`, and under it those of the cache's shards.
 
@@ -10,7 +10,7 @@ use crate::storage::BufferPool;
 use crate::sync::Mutex;
 use std::sync::Arc;
 
-/// Of what was charged, all but one part in this many remains until the next look: the next merge needs it again.
+/// A count lowers the charge by at most one part in this many, because the next merge needs the buffers again.
 const GOES_PART: u64 = 16;
 
 /// See the module.
@@ -20,7 +20,7 @@ pub(crate) struct ChargedBuffers {
 }
 
 impl ChargedBuffers {
-    /// Nothing is charged so far.
+    /// Returns the buffers of `pool`. Nothing is charged yet.
     pub(in crate::table) fn new(pool: &Arc<BufferPool>, cache: &Arc<BlockCache>) -> Arc<Self> {
         Arc::new(ChargedBuffers { pool: Arc::clone(pool), charge: Mutex::new(Charge::new(cache, 0)) })
     }
@@ -39,7 +39,7 @@ impl ChargedBuffers {
         }
     }
 
-    /// Frees the buffers that nobody uses. If any were charged, those that are left are.
+    /// Frees the unused buffers. If any were charged, charges the remaining ones.
     pub(in crate::table) fn rest(&self) {
         self.pool.rest();
         let mut charge = self.charge.lock();

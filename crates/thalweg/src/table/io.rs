@@ -7,7 +7,7 @@ use crate::storage::{ALIGNMENT, BufferPool};
 use std::sync::Arc;
 
 /// The size of the pieces in which background work reads and writes tables. A device is near its full speed at this
-/// size, and all buffers in use stay a few megabytes.
+/// size, and all buffers in use take only a few megabytes.
 pub(in crate::table) const CHUNK_BYTES: usize = 256 << 10;
 
 /// The size of a buffer for one block that is read past the page cache or in a batch. Larger blocks are read alone.

@@ -56,8 +56,8 @@ impl TableMeta {
         })
     }
 
-    /// Entries that nobody reads who sees all of the table: old versions, and tombstones. (An old version that is a
-    /// tombstone counts twice.)
+    /// Returns the number of entries that a reader of the whole table never needs: old versions, and tombstones. (An
+    /// old version that is a tombstone counts twice.)
     pub(crate) fn dead(&self) -> u64 {
         self.entries.saturating_sub(self.keys).saturating_add(self.tombstones).min(self.entries)
     }

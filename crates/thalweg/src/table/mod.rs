@@ -10,7 +10,7 @@
 //! - `range`: a range of user keys
 //! - `format/`: the bytes of a table file
 //! - `io`: the gate, buffers and rings that all tables share
-//! - `charged_buffers`: those buffers, counted in the memory budget
+//! - `charged_buffers`: the buffers of background I/O, counted in the memory budget
 //! - `page_cache/`: how tables use the kernel's page cache
 //! - `read/`: foreground reads
 //! - `scan/`: sequential reads, for compactions

@@ -14,15 +14,16 @@ pub enum Compression {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TableWrites {
-    /// Through it, if tables are being read, or have at most eight times the bytes that the machine and the process's
-    /// control groups leave for files. Otherwise past it (direct I/O). The write-back of some tables of the upper
-    /// levels waits for a settle round. Packs of a directory keyspace go through the page cache while all tables of the
-    /// database fit into those bytes.
+    /// Through the page cache, if tables are being read, or if all tables have at most eight times the bytes that the
+    /// machine and the process's control groups leave for files. Otherwise past it (direct I/O). The write-back of some
+    /// tables of the upper levels waits for a settle round. Packs of a directory keyspace go through the page cache
+    /// while all tables of the database fit into those bytes.
     #[default]
     Automatic,
-    /// Through it. As far as there is room, new tables are in memory, and reads of them need not wait for the device.
+    /// Through the page cache. As far as there is room, new tables are in memory, and reads of them need not wait for
+    /// the device.
     PageCache,
-    /// Past it. Writing costs less processor time, and leaves the page cache to other files.
+    /// Past the page cache. Writing costs less processor time, and leaves the page cache to other files.
     Direct,
 }
 
@@ -35,8 +36,8 @@ pub enum TableReads {
     /// If a mapped page can no longer be read (its device fails, or another process truncates the file), the kernel
     /// sends `SIGBUS`. So the first mapping installs a handler for that signal, once for the process. The handler turns
     /// a fault in a mapping of this library into an error that names the file. It passes every other fault on to the
-    /// handler that was installed before, or to the default. See [`TableReads::Copied`] for processes that cannot have
-    /// that.
+    /// handler that was installed before, or to the default. Processes that cannot have this handler use
+    /// [`TableReads::Copied`].
     #[default]
     Automatic,
     /// By system calls only; the block cache keeps copies. No handler is installed. This is for processes that install
@@ -45,7 +46,7 @@ pub enum TableReads {
     Copied,
 }
 
-/// How packs are written, where an index has each item.
+/// How packs are written: for an index of directories or for an index of items.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum PackWrites {
     /// For an index of directories.
@@ -68,10 +69,10 @@ pub(crate) struct TableOptions {
     pub(crate) compression: Compression,
     /// The compression of levels 0, 1 and so on. The last one is also that of all deeper levels.
     pub(crate) compression_per_level: Vec<Compression>,
-    /// Bits a key of the table's filter. 0: no filter.
+    /// Bits per key of the table's filter. 0: no filter.
     pub(crate) filter_bits_per_key: u32,
     pub(crate) writes: TableWrites,
-    /// Whether tables of the upper levels may be written to the device as late as by their sync.
+    /// Whether tables of the upper levels may be written to the device as late as at their sync.
     pub(crate) may_be_late: bool,
     pub(crate) pack_writes: PackWrites,
     pub(crate) reads: TableReads,

@@ -31,7 +31,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// A new table may fill one in this many parts of the block cache.
 const HANDOVER_PART: u64 = 8;
 
-/// How many orphans of earlier lives may have the name of a new file.
+/// How many names of new files may be taken by orphans of earlier lives.
 const TAKEN_NAMES_MAX: usize = 1024;
 
 /// See the module.
@@ -48,7 +48,7 @@ pub(crate) struct TableStore {
     handover: Arc<CacheHandover>,
     unsynced: Arc<UnsyncedFiles>,
     fresh: Arc<FreshContents>,
-    /// Blocks that reads had needed when the previous table was created.
+    /// The number of blocks that reads had needed when the previous table was created.
     reads_seen: AtomicU64,
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn path_in(directory: &Path, id: TableId) -> PathBuf {
 }
 
 impl TableStore {
-    /// Tables live in `directory`, which must exist; `next_id` is the first id that was never used.
+    /// Returns the store of the tables in `directory`, which must exist. `next_id` is the first id that was never used.
     pub(crate) fn new(
         environment: Environment,
         directory: PathBuf,
@@ -177,7 +177,7 @@ impl TableStore {
         Ok(PackWriter::new(storage, output, id, hash_key, &self.options, kept))
     }
 
-    /// Creates a file of a name that none has.
+    /// Creates a file with a name that no file has.
     async fn create_file(
         &self,
         way: WriteWay,
@@ -193,7 +193,8 @@ impl TableStore {
             let storage = &self.environment.storage;
             match if is_direct { storage.create_direct(&path) } else { storage.create(&path) } {
                 Ok(file) => return Ok((id, Output::new(queue, buffers, file, way, is_reserved))),
-                // An orphan of an earlier life, which no edit names. It is never overwritten, and its id not used.
+                // The name is that of an orphan of an earlier life, which no edit names. The orphan is never
+                // overwritten, and its id is not used.
                 Err(Error::Io { source, .. })
                     if source.kind() == io::ErrorKind::AlreadyExists && taken < TAKEN_NAMES_MAX =>
                 {
@@ -260,19 +261,20 @@ impl TableStore {
         self.open_as(Pages::Unknown, meta, None)
     }
 
-    /// Returns the file of a table that was just written, as its writer had it open, to sync it: the kernel reports a
-    /// failed write-back to a descriptor that was open then. `None` after [`TableStore::forget_unsynced`].
+    /// Returns the file of a table that was just written, for a sync. It is the descriptor of its writer, because the
+    /// kernel reports a failed write-back to a descriptor that was open then. Returns `None` after
+    /// [`TableStore::forget_unsynced`].
     pub(crate) fn unsynced(&self, id: TableId) -> Option<Arc<dyn File>> {
         self.unsynced.get(id)
     }
 
-    /// Returns how many tables have such a file, which is a descriptor each.
+    /// Returns the number of files that [`TableStore::unsynced`] can return. Each is an open descriptor.
     pub(crate) fn unsynced_files(&self) -> usize {
         self.unsynced.len()
     }
 
-    /// Closes the file that [`TableStore::unsynced`] returns. `is_synced`: the table was synced; else it need not be,
-    /// and will be removed.
+    /// Closes the file that [`TableStore::unsynced`] returns. `is_synced`: whether the table was synced. If not, it
+    /// need not be, and will be removed.
     pub(crate) fn forget_unsynced(&self, id: TableId, is_synced: bool) {
         if is_synced {
             self.unsynced.remove(id);
@@ -294,7 +296,8 @@ impl TableStore {
     /// Drops the pages of a replaced table from the page cache, and its part of the live bytes, if `table` is its only
     /// handle.
     pub(crate) fn let_go(&self, table: Arc<Table>) {
-        // To drop the pages of a late table would write them. They go with the file, which never needs to be written.
+        // Dropping the pages of a late table would write them. The pages go with the file, which never needs to be
+        // written.
         let is_late = self.unsynced.is_late(table.meta().id);
         if let Some(stale) = Arc::into_inner(table).and_then(Table::into_stale_pages).filter(|_| !is_late) {
             self.page_cache.warming.drop_stale(stale);

@@ -1,5 +1,5 @@
-//! [`TableWriters`], [`PackWriters`]: create tables for a coroutine: the store, and the write queue of the coroutine's
-//! worker.
+//! [`TableWriters`], [`PackWriters`]: create tables for a coroutine, with the store and the write queue of the
+//! coroutine's worker.
 
 use super::pack::writer::PackWriter;
 use super::store::TableStore;

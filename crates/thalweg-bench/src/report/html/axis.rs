@@ -1,4 +1,4 @@
-//! [`Axis`]: from figures to places on a drawing, and the ticks at round figures.
+//! [`Axis`]: maps figures to positions on a drawing, and has ticks at round figures.
 
 /// How figures are spread over an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,7 +7,7 @@ pub enum Scale {
     Linear,
     /// By their logarithm.
     Log,
-    /// Shares from 0 to 1 by the logarithm of what is missing to 1: 90, 99 and 99.9 % lie at equal distances.
+    /// Shares from 0 to 1, by the logarithm of their difference to 1: 90, 99 and 99.9 % lie at equal distances.
     Tail,
 }
 
@@ -29,7 +29,7 @@ impl Axis {
         Axis { scale: Scale::Linear, low: 0.0, high: (high / step).ceil() * step, from: 0.0, until: 1.0 }
     }
 
-    /// From 0 to `high` itself: for time, where the end is the end.
+    /// From 0 to `high` exactly: for time, which has no round end.
     pub fn exact(high: f64) -> Axis {
         Axis { scale: Scale::Linear, low: 0.0, high: if high > 0.0 { high } else { 1.0 }, from: 0.0, until: 1.0 }
     }
@@ -40,7 +40,7 @@ impl Axis {
         let mut low = [5.0, 2.0, 1.0].into_iter().map(|of| of * power(low)).find(|at| *at <= low).unwrap_or(low);
         let mut high =
             [1.0, 2.0, 5.0, 10.0].into_iter().map(|of| of * power(high)).find(|at| *at >= high).unwrap_or(high);
-        // Less than a decade would make much of little.
+        // An axis of less than a decade would exaggerate small differences.
         if high / low < 10.0 {
             (low, high) = (power(low), power(low) * if high > power(low) * 10.0 { 100.0 } else { 10.0 });
         }
@@ -52,12 +52,12 @@ impl Axis {
         Axis { scale: Scale::Tail, low: 0.0, high: f64::from(nines), from: 0.0, until: 1.0 }
     }
 
-    /// The same between two places on the drawing.
+    /// Places the axis between two positions on the drawing.
     pub fn between(self, from: f64, until: f64) -> Axis {
         Axis { from, until, ..self }
     }
 
-    /// Where a figure lies. What is outside lies at the end.
+    /// The position of a figure. Figures outside the axis lie at its end.
     pub fn at(&self, figure: f64) -> f64 {
         let share = match self.scale {
             Scale::Linear => (figure - self.low) / (self.high - self.low),
@@ -67,12 +67,12 @@ impl Axis {
         self.from + share.clamp(0.0, 1.0) * (self.until - self.from)
     }
 
-    /// Where it begins on the drawing.
+    /// The position where the axis begins.
     pub fn start(&self) -> f64 {
         self.from
     }
 
-    /// Where it ends.
+    /// The position where the axis ends.
     pub fn end(&self) -> f64 {
         self.until
     }
@@ -100,13 +100,13 @@ impl Axis {
     }
 }
 
-/// The power of ten at or below.
+/// The greatest power of ten that is at most `figure`.
 fn power(figure: f64) -> f64 {
-    // A figure that is a power of ten itself must not fall below it by rounding.
+    // Rounding must not move an exact power of ten below itself.
     10f64.powf((figure.max(1e-300).log10() + 1e-9).floor())
 }
 
-/// The distance of ticks of which there are at most six up to `high`.
+/// The distance of ticks: at most six fit below `high`.
 fn step(high: f64) -> f64 {
     let rough = high / 5.0;
     let power = power(rough);

@@ -27,22 +27,22 @@ pub struct Bar {
     pub engine: usize,
     /// The engine's name.
     pub name: String,
-    /// How long it is.
+    /// The length of the bar, in units of the figure.
     pub figure: f64,
     /// The figure as read.
     pub text: String,
-    /// Over the baseline's, where that is asked for.
+    /// The ratio to the baseline's figure, if it is shown.
     pub ratio: Option<f64>,
-    /// It is the best of its group.
+    /// Whether the bar is the best of its group.
     pub best: bool,
 }
 
 const WIDTH: f64 = 380.0;
 /// The width of a character of a name, of which most are small letters.
 const CHAR: f64 = 6.6;
-/// The width of a character of a figure: in bold, and digits are wide.
+/// The width of a character of a figure: digits are wide, and figures are bold.
 const FIGURE_CHAR: f64 = 7.6;
-/// The longest bar at least; names are shortened further before it becomes shorter.
+/// The minimum of the longest bar's length; names are shortened before the bar becomes shorter.
 const BAR_MIN: f64 = 40.0;
 const BAR: f64 = 17.0;
 const HEAD: f64 = 24.0;
@@ -50,7 +50,7 @@ const NAME_CHARS_MAX: usize = 22;
 const NAME_CHARS_MIN: usize = 8;
 
 impl Bars {
-    /// The bars as an element of a page; nothing when there are not two to compare.
+    /// Draws the bars as an element of a page; empty if there are fewer than two bars to compare.
     pub fn draw(&self) -> String {
         let bars: usize = self.groups.iter().map(|group| group.bars.len()).sum();
         if bars < 2 {

@@ -17,7 +17,7 @@ fn gauge(run: &Run, name: &str) -> Option<f64> {
     usage.peaks.get(name).map(|value| *value as f64)
 }
 
-/// Of 100 tables of level 1 those that lie over no more of level 2 than they should.
+/// The percentage of level 1's tables that overlap no more of level 2 than they should.
 fn good_percent(run: &Run) -> Option<f64> {
     let usage = run.drained.as_ref().unwrap_or(&run.usage);
     let [good, poor] = ["good tables", "poor tables"].map(|name| usage.counters.other.get(name).copied().unwrap_or(0));
@@ -51,7 +51,7 @@ fn bars(
     Bars { title, hint, groups }
 }
 
-/// The drawings of all steps in which an engine counted chains; nothing when none did.
+/// Draws all steps in which an engine counted chains; empty if there are none.
 pub fn draw(summary: &Summary<'_>) -> String {
     let mut html = String::new();
     for step in &summary.steps {

@@ -7,7 +7,7 @@ use crate::report::summary::{Step, Summary};
 use crate::report::{Entry, Latency, Metric, number};
 use crate::workload::Class;
 
-/// The plots of a step. One alone is as high as the two plots over time beside it.
+/// The plots of a step. A single plot is as high as the two plots over time beside it.
 pub fn draw(summary: &Summary<'_>, step: &Step<'_>) -> String {
     let classes = step.classes();
     let height = if classes.len() == 1 { HEIGHT * 2.0 } else { HEIGHT };
@@ -18,7 +18,7 @@ fn plot(summary: &Summary<'_>, step: &Step<'_>, class: Class, height: f64) -> Op
     let found: Vec<(&str, &Latency)> =
         step.entries.iter().filter_map(|entry| Some((entry.engine, middle(entry, class)?))).collect();
     let count = found.iter().map(|(_, latency)| latency.count).max()?;
-    // Beyond the last nine that operations reach there is nothing to see.
+    // The number of operations limits how many nines the tail can show.
     let nines = ((count as f64).log10().ceil() as u32).clamp(2, 5);
     let low = found.iter().filter_map(|(_, latency)| latency.cdf.first()).map(|point| point.0).min()?;
     let high = found.iter().map(|(_, latency)| latency.max_ns).max()?;
@@ -49,7 +49,7 @@ fn plot(summary: &Summary<'_>, step: &Step<'_>, class: Class, height: f64) -> Op
     Some(plot.draw())
 }
 
-/// `50`, `99.9`: no digit more than there is.
+/// Formats a share: `50`, `99.9`, without superfluous digits.
 fn percent(share: f64) -> String {
     let text = format!("{:.4}", share * 100.0);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,8 +1,8 @@
-//! [`page`]: a report as one HTML file: plots, tables and configuration. It needs no script and nothing from elsewhere,
+//! [`page`]: a report as one HTML file: plots, tables and configuration. The page needs no script and no other file,
 //! works from a disk, and follows the reader's choice of light or dark.
 //!
 //! - `svg`: a drawing as text
-//! - `axis`: from figures to places on a drawing, and round ticks
+//! - `axis`: positions of figures on a drawing, and round ticks
 //! - `plot`: lines over two axes
 //! - `bars`: bars side by side
 //! - `overview`: the top of the page
@@ -26,10 +26,10 @@ use super::{Metric, Step, Summary, number, table};
 use std::fmt::Write;
 use svg::escape;
 
-/// Steps of a workload of which the plots are open from the start; those of more are folded away but the last.
+/// The greatest number of steps of a workload whose plots are all open; of more steps only the last is open.
 const OPEN_MAX: usize = 2;
 
-/// A report as a page, its ratios to the summary's baseline.
+/// Renders a report as a page, with ratios to the summary's baseline.
 pub fn page(summary: &Summary<'_>) -> String {
     let report = summary.report;
     let title = title(summary);
@@ -126,7 +126,7 @@ fn header(summary: &Summary<'_>, title: &str) -> String {
     html
 }
 
-/// A section for each workload: P99 against rate, and for each step what happened over time and the distributions.
+/// A section for each workload: P99 against rate, and for each step the plots over time and the distributions.
 fn workloads(summary: &Summary<'_>) -> String {
     let mut html = String::new();
     let mut done: Vec<&str> = Vec::new();
@@ -167,7 +167,7 @@ fn plots(summary: &Summary<'_>, step: &Step<'_>, open: bool) -> String {
     )
 }
 
-/// Bars of the costs of each step, loads too, because they write the most.
+/// Bars of the costs of each step. Loads are included, because they write the most.
 fn costs(summary: &Summary<'_>) -> String {
     let mut html = String::new();
     let loads = summary.steps.iter().filter(|step| step.preparation);
@@ -184,7 +184,7 @@ fn costs(summary: &Summary<'_>) -> String {
         (Metric::PeakMemory, "Peak of resident memory"),
         (Metric::Space, "Space on disk afterwards"),
     ] {
-        // A step that wrote nothing has no bar of length 0.
+        // A step that wrote nothing would have a bar of length 0.
         let says = |step: &&Step<'_>| step.entries.iter().any(|e| e.median(metric).is_some_and(|figure| figure > 0.0));
         let figures: Vec<_> = summary.steps.iter().filter(says).map(|step| (step.short(), step, metric)).collect();
         let svg = overview::bars(summary, title, &figures).draw();

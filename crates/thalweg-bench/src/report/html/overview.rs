@@ -7,7 +7,7 @@ use crate::report::summary::{Step, Summary};
 use crate::report::{Metric, number};
 use std::fmt::Write;
 
-/// Bars of a figure for some steps. With several engines a group for each step, else one group of all steps.
+/// Bars of a figure for some steps: with several engines a group for each step, otherwise one group of all steps.
 pub fn bars(summary: &Summary<'_>, title: &str, figures: &[(String, &Step<'_>, Metric)]) -> Bars {
     let rises = figures.first().is_some_and(|(_, _, metric)| metric.rises());
     let groups = figures.iter().map(|(name, step, metric)| group(summary, name, step, *metric));
@@ -44,7 +44,7 @@ fn group(summary: &Summary<'_>, name: &str, step: &Step<'_>, metric: Metric) -> 
     Group { name: name.to_owned(), bars }
 }
 
-/// Marks the best bar, if there is another one to be better than.
+/// Marks the best bar, if there are at least two.
 pub fn crown(bars: &mut [Bar], rises: bool) {
     let order = |a: &&mut Bar, b: &&mut Bar| {
         if rises { a.figure.total_cmp(&b.figure) } else { b.figure.total_cmp(&a.figure) }
@@ -56,8 +56,8 @@ pub fn crown(bars: &mut [Bar], rises: bool) {
     }
 }
 
-/// Throughput, and what was sustained. In an open loop all engines do what is offered, which shows nothing: such
-/// steps appear only if there is nothing else.
+/// Bars of throughput and of sustained rates. In an open loop all engines reach the offered rate, which shows nothing:
+/// such steps appear only if there are no others.
 fn throughput(summary: &Summary<'_>) -> Bars {
     let all: Vec<&Step<'_>> = summary.asked().collect();
     let closed: Vec<&Step<'_>> = all.iter().copied().filter(|step| step.closed()).collect();
@@ -149,14 +149,14 @@ fn verdict(summary: &Summary<'_>, panels: &[Bars; 3]) -> String {
     html
 }
 
-/// In how many groups an engine is the best, of how many in which there is a best.
+/// The number of groups in which an engine is the best, and the number of groups that have a best engine.
 fn wins(bars: &Bars, engine: usize) -> (usize, usize) {
     let best = |group: &&Group| group.bars.iter().any(|bar| bar.best && bar.engine == engine);
     let contested = |group: &&Group| group.bars.iter().any(|bar| bar.best);
     (bars.groups.iter().filter(best).count(), bars.groups.iter().filter(contested).count())
 }
 
-/// The geometric mean of an engine's figures over the baseline's, and of how many groups.
+/// The geometric mean of an engine's figures over the baseline's, and the number of groups in it.
 fn mean_ratio(bars: &Bars, engine: usize) -> (Option<f64>, usize) {
     let ratio = |group: &Group| group.bars.iter().find(|bar| bar.engine == engine)?.ratio.filter(|ratio| *ratio > 0.0);
     let logs: Vec<f64> = bars.groups.iter().filter_map(|group| Some(ratio(group)?.ln())).collect();
@@ -164,7 +164,7 @@ fn mean_ratio(bars: &Bars, engine: usize) -> (Option<f64>, usize) {
     ((!logs.is_empty()).then(|| mean.exp()), logs.len())
 }
 
-/// One engine: what each step did, in large figures.
+/// The tiles of a single engine: large figures of each step.
 fn tiles(summary: &Summary<'_>) -> String {
     let mut html = String::from("<ul class=\"verdict\">");
     for step in &summary.steps {

@@ -1,9 +1,9 @@
-//! [`Plot`]: lines over two axes, as wide as half a page. And which colour an engine has: the same one everywhere.
+//! [`Plot`]: lines over two axes, as wide as half a page. Also the colours of engines, which are the same everywhere.
 
 use super::axis::Axis;
 use super::svg::{Anchor, Svg};
 
-/// Colours that there are; engines beyond share them.
+/// The number of colours; further engines share them.
 pub const COLOURS: usize = 8;
 
 /// The class of an engine's lines.
@@ -22,13 +22,13 @@ pub struct Plot<'a> {
     pub title: &'a str,
     /// The axis to the right.
     pub x: Axis,
-    /// Its ticks.
+    /// Formats the ticks of the x axis.
     pub x_tick: &'a dyn Fn(f64) -> String,
-    /// Its name.
+    /// The name of the x axis.
     pub x_name: &'a str,
     /// The axis upwards.
     pub y: Axis,
-    /// Its ticks.
+    /// Formats the ticks of the y axis.
     pub y_tick: &'a dyn Fn(f64) -> String,
     /// The lines, in the order they are drawn.
     pub lines: Vec<Line>,
@@ -56,15 +56,15 @@ pub struct Line {
     pub engine: usize,
     /// The text shown when pointed at.
     pub title: String,
-    /// It is the lesser one of two of the engine's.
+    /// Whether the line is the less important one of an engine's two lines.
     pub dashed: bool,
     /// In the units of the axes.
     pub points: Vec<(f64, f64)>,
-    /// A dot at each point, with what it says.
+    /// The text of a dot at each point.
     pub dots: Vec<String>,
 }
 
-/// The height of a plot that has no reason for another.
+/// The default height of a plot.
 pub const HEIGHT: f64 = 235.0;
 
 const WIDTH: f64 = 560.0;

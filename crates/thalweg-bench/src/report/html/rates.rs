@@ -1,4 +1,4 @@
-//! P99 against the offered rate: where an engine's queue begins to grow.
+//! P99 against the offered rate, which shows where an engine's queue begins to grow.
 
 use super::axis::Axis;
 use super::plot::{Line, Plot};

@@ -8,7 +8,7 @@ use crate::report::{Run, Sample, number};
 
 const MIB: f64 = 1_048_576.0;
 
-/// Bytes a second are taken over at least so long: the kernel writes pages back in bursts.
+/// The shortest time over which bytes a second are computed: the kernel writes pages back in bursts.
 const WINDOW_MS: u64 = 250;
 
 /// The plots of a step: memory, and bytes a second; none when no samples were taken.

@@ -1,6 +1,6 @@
-//! [`Svg`]: a drawing as text. Colours are classes, so that the page's style sheet turns them in the dark.
+//! [`Svg`]: a drawing as text. Colours are classes, so that the page's style sheet can change them for dark mode.
 //!
-//! Written here and not by a plotting library: those write colours as numbers and texts without a width in mind.
+//! No plotting library is used, because such libraries write colours as numbers and ignore the width of texts.
 
 use std::fmt::Write;
 
@@ -14,7 +14,7 @@ pub fn escape(text: &str) -> String {
             '&' => safe.push_str("&amp;"),
             '"' => safe.push_str("&quot;"),
             '\'' => safe.push_str("&#39;"),
-            // XML has no way to write these, and no reader misses them.
+            // XML cannot represent these characters, and no reader misses them.
             control if control.is_control() && control != '\n' && control != '\t' => safe.push(' '),
             other => safe.push(other),
         }
@@ -42,7 +42,7 @@ pub struct Svg {
 }
 
 impl Svg {
-    /// An empty one, in units of about a pixel; `label` is what it shows, for readers who cannot see it.
+    /// An empty drawing, in units of about a pixel; `label` describes it for readers who cannot see it.
     pub fn new(width: f64, height: f64, label: &str) -> Svg {
         Svg { width, height, label: escape(label), body: String::new() }
     }
@@ -108,7 +108,7 @@ impl Svg {
     }
 }
 
-/// A coordinate with a tenth of a pixel, and no more characters than that needs.
+/// A coordinate to a tenth of a pixel, in the fewest characters.
 fn short(coordinate: f64) -> String {
     let text = format!("{coordinate:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)

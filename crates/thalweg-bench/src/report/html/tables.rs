@@ -61,7 +61,7 @@ pub fn numbers(summary: &Summary<'_>) -> String {
     page
 }
 
-/// How the engines were tuned, what that means for durability, memory and disk, and where these went.
+/// How the engines were tuned, the consequences for durability, memory and disk, and the use of memory and disk.
 pub fn terms(summary: &Summary<'_>) -> String {
     let (tuning, table) = (escape(&terms::tuning(summary)), html(&terms::table(summary)));
     format!("<h2>What ran</h2>\n<p>{tuning}</p>\n<div class=\"run terms\">{table}</div>\n")
@@ -201,7 +201,7 @@ pub fn paper(summary: &Summary<'_>, paper: &Paper) -> String {
     )
 }
 
-/// How it was run: command, machine, parameters, engines.
+/// The configuration of the runs: command, machine, parameters, engines.
 pub fn configuration(report: &Report) -> String {
     let parameters = toml::to_string_pretty(&report.parameters)
         .unwrap_or_else(|error| format!("# the parameters cannot be shown as TOML: {error}"));

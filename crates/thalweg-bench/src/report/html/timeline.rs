@@ -1,12 +1,13 @@
-//! Throughput and P99 over time: for each engine the median of its rounds, second by second, or, where all runs of the
-//! step were short, tenth by tenth of a second; and at the foot of the throughput when nothing was completed.
+//! Throughput and P99 over time: for each engine the median of its rounds, second by second. If all runs of the step
+//! were short, tenth by tenth of a second. The foot of the throughput plot shows the periods in which nothing was
+//! completed.
 
 use super::axis::Axis;
 use super::plot::{HEIGHT, Line, Mark, Plot};
 use crate::report::summary::{Spread, Step, Summary};
 use crate::report::{Entry, Run, Second, number};
 
-/// Points of a line at most; more would not be seen.
+/// The greatest number of points of a line; more would be invisible.
 const POINTS_MAX: usize = 300;
 
 /// How long each part of a series is.
@@ -17,7 +18,7 @@ enum Part {
 }
 
 impl Part {
-    /// The shortest that every run of the step has.
+    /// The shortest part that every run of the step has.
     fn of(step: &Step<'_>) -> Part {
         let fine = step.entries.iter().flat_map(|entry| &entry.runs).all(|run| !run.intervals.is_empty());
         if fine { Part::Tenth } else { Part::Second }
@@ -37,7 +38,7 @@ impl Part {
         }
     }
 
-    /// The parts of a run that are whole: the last one would look like a collapse.
+    /// The complete parts of a run: an incomplete last part would look like a collapse.
     fn whole(self, run: &Run) -> &[Second] {
         let series = match self {
             Part::Second => &run.series,
@@ -132,7 +133,7 @@ pub fn lowest(lines: &[Line]) -> f64 {
     if low.is_finite() { low } else { 1.0 }
 }
 
-/// For each part the median over the rounds that lasted so long.
+/// For each part, the median over the rounds that lasted this long.
 fn median(entry: &Entry<'_>, part: Part) -> Vec<Second> {
     let rounds: Vec<&[Second]> = entry.runs.iter().map(|run| part.whole(run)).collect();
     let longest = rounds.iter().map(|round| round.len()).max().unwrap_or(0);
@@ -150,13 +151,13 @@ fn median(entry: &Entry<'_>, part: Part) -> Vec<Second> {
         .collect()
 }
 
-/// Each part in its middle.
+/// The points of a series, each at the middle of its part.
 fn points(series: &[Second], part: Part, of: impl Fn(&Second) -> f64) -> Vec<(f64, f64)> {
     series.iter().enumerate().map(|(number, second)| ((number as f64 + 0.5) * part.seconds(), of(second))).collect()
 }
 
-/// Fewer points where there are too many: of each stretch the greatest and, with `both`, the least, in their order. A
-/// mean would hide a second without an operation.
+/// Reduces the number of points to [`POINTS_MAX`]: of each stretch the greatest and, with `both`, the least, in their
+/// order. A mean would hide a second without an operation.
 fn thinned(points: &[(f64, f64)], both: bool) -> Vec<(f64, f64)> {
     if points.len() <= POINTS_MAX {
         return points.to_vec();

@@ -3,11 +3,11 @@
 use crate::distribution::scrambled;
 use crate::parameters::Parameters;
 
-/// Entries of a directory: what the paper takes for typical.
+/// The number of entries of a directory that the paper takes for typical.
 pub(super) const ENTRIES: u64 = 20;
 pub(super) const KEY_BYTES: u32 = 16;
 
-/// Entries of a directory.
+/// The number of entries of a directory.
 pub(super) fn entries_of(parameters: &Parameters) -> u64 {
     parameters.directory_entries.unwrap_or(ENTRIES).max(1)
 }

@@ -18,9 +18,9 @@ const LOOKUPS_IN_FLIGHT: usize = 16;
 #[derive(Clone, Copy)]
 pub(super) enum How {
     OneByOne,
-    /// So many in one call as a batch has; [`KEYS_AT_ONCE`] for a batch of one.
+    /// With one call: as many entries as a batch has, or [`KEYS_AT_ONCE`] for a batch of one.
     AtOnce,
-    /// So many in flight as a batch has; [`LOOKUPS_IN_FLIGHT`] for a batch of one.
+    /// With lookups in flight: as many as a batch has, or [`LOOKUPS_IN_FLIGHT`] for a batch of one.
     Overlapped(LookupsBy),
 }
 
@@ -52,12 +52,12 @@ impl Gets {
         Ok(Gets { name, how, batch, records, entries: entries_of(parameters), order, chooser })
     }
 
-    /// With this distribution, whatever the parameters say.
+    /// Replaces the distribution of the parameters.
     pub(super) fn with(self, distribution: Distribution) -> Gets {
         Gets { chooser: Chooser::new(distribution, self.records, self.records), ..self }
     }
 
-    /// The batch, or another number where none is given.
+    /// The batch size, or `otherwise` if none is given.
     fn batch_or(&self, otherwise: usize) -> usize {
         if self.batch > 1 { self.batch as usize } else { otherwise }
     }
@@ -98,7 +98,7 @@ struct Drawn<'a> {
 
 impl Drawn<'_> {
     fn key(&mut self) -> [u8; KEY_BYTES as usize] {
-        // The place in the order of puts is drawn, so that the latest are those that were put last.
+        // The chooser draws a place in the order of puts, so that the latest entries are those that were put last.
         let place = self.chooser.next(self.workload.records, &mut self.random);
         key(self.workload.order.number(place), self.workload.entries)
     }
@@ -125,7 +125,7 @@ impl Client for Get<'_> {
     }
 }
 
-/// Each key counts as an operation.
+/// A client that gets several keys at once; each key counts as an operation.
 struct GetSeveral<'a> {
     drawn: Drawn<'a>,
     keys: Vec<Vec<u8>>,
@@ -150,7 +150,8 @@ impl Client for GetSeveral<'_> {
     }
 }
 
-/// Begins a lookup and ends one. An operation is a lookup that has ended; its time is that of the call that ended it.
+/// A client that begins one lookup and ends one at each call. An operation is a lookup that has ended; its time is that
+/// of the call that ended it.
 struct GetOverlapped<'a> {
     drawn: Drawn<'a>,
     key: [u8; KEY_BYTES as usize],

@@ -46,7 +46,7 @@ impl Client for List<'_> {
     fn execute(&mut self, session: &mut dyn Session) -> Result<Outcome> {
         let directory = self.directory;
         let mut read = 0;
-        // As a file system must, it reads one entry more: only that shows that the directory has ended.
+        // Like a file system, it reads one entry beyond the last: only this shows the end of the directory.
         session.scan(&directory, &mut |key, value| {
             let inside = key.starts_with(&directory);
             if inside {

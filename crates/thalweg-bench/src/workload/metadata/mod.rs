@@ -1,13 +1,14 @@
 //! `metadata`: the entries of directories, as a file system keeps them (PHAT-E3, figure 9).
 //!
-//! A key is the directory's number (8 bytes, big-endian) and a hash of the entry's name (8 bytes; here of the entry's
-//! number, one to one, so that no two entries of a directory meet). Every directory has 20 entries, or as many as
-//! `directory-entries` says, and the last one what is left over. Entry `e` is in directory `e / 20`.
+//! A key is the directory's number (8 bytes, big-endian) and a hash of the entry's name (8 bytes). Here the hash is
+//! that of the entry's number, one to one, so that no two entries of a directory have the same. Every directory has 20
+//! entries, or `directory-entries` of them, and the last directory has the rest. Entry `e` is in directory `e / 20`.
 //!
-//! The paper does not say in which order entries are put. They are put here in a random order over all directories:
+//! The paper does not say in which order entries are put. Here they are put in a random order over all directories:
 //! LevelDB's write amplification of 10.3 during the paper's load (PHAT-E4) shows that the keys did not come in order,
-//! for tables that do not overlap are moved down, not rewritten. With `metadata-put-local` the directories come in a
-//! random order, and the entries of each together, as when an archive is unpacked (the premise of PHAT-2).
+//! because LevelDB moves tables down without rewriting them if they do not overlap. With `metadata-put-local` the
+//! directories come in a random order, and the entries of each together, as when an archive is unpacked (the premise of
+//! PHAT-2).
 //!
 //! - `entry`: the keys of entries
 //! - `order`: the orders of puts
@@ -117,7 +118,7 @@ fn splits(parameters: &Parameters, records: u64, partitions: u32) -> Vec<Vec<u8>
     splits.into_iter().map(|directory| directory.to_be_bytes().to_vec()).collect()
 }
 
-/// Puts every entry once: `entry` gives the one of each place.
+/// Makes a workload that puts every entry once, in the order that `entry` gives.
 fn make_puts(
     parameters: &Parameters,
     dataset: &Arc<Dataset>,

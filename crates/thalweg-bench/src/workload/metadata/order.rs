@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::parameters::Parameters;
 use crate::workload::Dataset;
 
-/// All entries in a random order, the same for every step of a run.
+/// Returns a random order of all entries, the same for every step of a run.
 ///
 /// # Errors
 /// `Usage` for keys of another size, and for no records.
@@ -20,9 +20,9 @@ pub(super) fn random_order(parameters: &Parameters, dataset: &Dataset) -> Result
     Ok(Permutation::new(dataset.records, parameters.seed))
 }
 
-/// Directories in a random order, the entries of each together. A directory that is not full comes last.
+/// An order of the directories at random, with the entries of each together. A directory that is not full comes last.
 pub(super) struct DirectoryOrder {
-    /// Of the full directories; `None`: there are none.
+    /// The order of the full directories; `None`: there are none.
     directories: Option<Permutation>,
     entries: u64,
 }

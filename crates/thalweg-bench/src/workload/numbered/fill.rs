@@ -1,4 +1,4 @@
-//! [`Fill`]: writes, of every record once or of records drawn from all.
+//! [`Fill`]: writes either every record once, or randomly drawn records.
 
 use super::shared::{Drawn, Kind, Numbered};
 use crate::distribution::Random;
@@ -9,8 +9,8 @@ use crate::workload::{Class, Client, Outcome};
 
 /// A thread of `fillseq`, `fillrandom`, `fillsync` and `overwrite`, and the writer of `readwhilewriting`.
 ///
-/// A load ends when as many entries are written as there are records, all threads together; the others do not end. A
-/// drawn number may come again (`fillrandom` writes about 63 % of the keys at least once), as in the originals.
+/// A load ends when its threads together have written as many entries as there are records; the others do not end. A
+/// number may be drawn more than once (`fillrandom` writes about 63 % of the keys at least once), as in the originals.
 pub(super) struct Fill<'a> {
     workload: &'a Numbered,
     kind: Kind,
@@ -21,20 +21,20 @@ pub(super) struct Fill<'a> {
 }
 
 impl<'a> Fill<'a> {
-    /// Thread `thread` of a workload, as the writer that `kind` says.
+    /// The writer of thread `thread`, of the given `kind`.
     pub fn new(workload: &'a Numbered, kind: Kind, thread: usize, random: Random) -> Fill<'a> {
         let values = workload.values.of_thread(thread);
         Fill { workload, kind, drawn: Drawn::new(workload, random), values, entries: Vec::new() }
     }
 
-    /// The first of the next `batch` entries of a load, and how many there are left of them.
+    /// Claims the next `batch` entries of a load. Returns the number of the first, and how many are left of them.
     fn claim(&self) -> Option<(u64, u64)> {
         let (records, batch) = (self.workload.records, self.workload.batch);
         let first = self.workload.dataset.claim(batch, records)?;
         Some((first, batch.min(records - first)))
     }
 
-    /// The key of entry `number`.
+    /// Makes the key of entry `number`.
     fn draw(&mut self, number: u64) {
         if self.kind == Kind::FillSeq {
             self.drawn.keys.write(number, &mut self.drawn.key);

@@ -1,4 +1,4 @@
-//! [`Keys`]: the keys of `db_bench`: a number, its highest byte first, filled up with `0`.
+//! [`Keys`]: the keys of `db_bench`: a number, highest byte first, padded with `0`.
 
 use crate::error::{Error, Result};
 
@@ -12,7 +12,7 @@ impl Keys {
     /// Keys of `bytes` bytes.
     ///
     /// # Errors
-    /// `Usage` if so few bytes cannot tell the records apart.
+    /// `Usage` if a key of so few bytes cannot distinguish the records.
     pub fn new(bytes: u32, records: u64) -> Result<Keys> {
         let numbers = 1u128 << (8 * bytes.min(8));
         if bytes == 0 || u128::from(records) > numbers {
@@ -33,7 +33,7 @@ impl Keys {
         key
     }
 
-    /// Gives `key` the key of a record.
+    /// Writes the key of a record to `key`.
     pub fn write(self, number: u64, key: &mut Vec<u8>) {
         key.clear();
         key.extend_from_slice(&number.to_be_bytes()[8 - self.bytes.min(8)..]);

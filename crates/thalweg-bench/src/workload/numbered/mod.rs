@@ -1,8 +1,8 @@
-//! The workloads of `db_bench` (LevelDB, RocksDB), same names and meanings, on numbered keys.
+//! The workloads of `db_bench` (LevelDB, RocksDB) on numbered keys, with the same names and meanings.
 //!
-//! A key is a number of 8 bytes, the highest first, filled up with `0`. `fill*` begin with an empty database; the
-//! others draw from all numbers below `records`, of which a `fillrandom` has written about 63 % (so `readrandom`
-//! reports the rest as missing), uniformly by default. Where the originals differ among themselves, the client says so.
+//! A key is a number of 8 bytes, highest first, padded with `0`. `fill*` begin with an empty database; the others draw
+//! from all numbers below `records`, uniformly by default. A `fillrandom` has written about 63 % of these numbers, so
+//! `readrandom` reports the rest as missing. Where LevelDB and RocksDB differ, the client's comment says so.
 //!
 //! - `key`: numbers as keys
 //! - `shared`: the state that all clients of a workload share
@@ -129,7 +129,7 @@ impl Workload for Numbered {
     }
 }
 
-/// Keys are dense: the quantiles are those of the numbers.
+/// Keys are dense, so their quantiles are those of the numbers.
 fn splits(parameters: &Parameters, records: u64, partitions: u32) -> Vec<Vec<u8>> {
     let bytes = parameters.key_bytes.unwrap_or(DEFAULTS.key_bytes);
     let Ok(keys) = Keys::new(bytes, records) else { return Vec::new() };

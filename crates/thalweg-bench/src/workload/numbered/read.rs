@@ -14,8 +14,8 @@ pub(super) struct Point {
 }
 
 impl Point {
-    /// Draws keys of records; `missing`: with one more byte, as RocksDB does, so that none exists but each sorts right
-    /// after a record that may.
+    /// Draws keys of records. `missing`: each key has one more byte, as in RocksDB, so that no key exists but each
+    /// sorts right after the key of a record.
     pub fn new(workload: &Numbered, missing: bool, random: Random) -> Point {
         Point { drawn: Drawn::new(workload, random), missing }
     }
@@ -73,8 +73,8 @@ impl Client for Several {
     }
 }
 
-/// A thread of `seekrandom`. Reads the entry that the seek finds and, with `scan_entries_max` above 1, those after it
-/// (RocksDB's `seek_nexts` is one less). A seek that does not find its key itself counts as missing, as in the
+/// A thread of `seekrandom`. Reads the entry that the seek finds and, with `scan_entries_max` above 1, the following
+/// entries (RocksDB's `seek_nexts` is one less). A seek that does not find its key itself counts as missing, as in the
 /// originals.
 pub(super) struct Seek {
     drawn: Drawn,
@@ -110,12 +110,13 @@ impl Client for Seek {
     }
 }
 
-/// A thread of `readseq`: reads all entries in order, in stretches (10 000 entries, or `scan_entries_max`), each a scan
-/// of its own that begins after the last key of the one before. After the last entry it begins with the first again.
+/// A thread of `readseq`: reads all entries in order, in stretches (10 000 entries, or `scan_entries_max`). Each
+/// stretch is a scan of its own that begins after the last key of the previous one. After the last entry the thread
+/// begins with the first again.
 ///
-/// The originals keep one iterator open; a stretch begins anew, because a session gives no iterator away, and so that a
-/// client can stop in time. Each entry counts as an operation. The threads begin at equal distances, so that together
-/// they read all entries, and none finds what another has just brought into a cache.
+/// The originals keep one iterator open. Here each stretch begins a new scan, because a session returns no iterator,
+/// and so that a client can stop in time. Each entry counts as an operation. The threads begin at equal distances, so
+/// that together they read all entries, and no thread finds in a cache the entries that another has just read.
 pub(super) struct Stretch {
     from: Vec<u8>,
     entries: u64,

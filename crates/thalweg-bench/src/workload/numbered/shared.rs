@@ -1,4 +1,4 @@
-//! [`Numbered`]: what all clients of a workload on numbered keys share.
+//! [`Numbered`]: the state that all clients of a workload on numbered keys share.
 
 use super::key::Keys;
 use crate::distribution::{Chooser, Random};
@@ -19,7 +19,7 @@ pub(super) const DEFAULTS: Defaults = Defaults {
     value_bytes: 100,
 };
 
-/// `fillsync` writes one record of this many.
+/// `fillsync` writes the number of records divided by this.
 pub(super) const FILL_SYNC_SHARE: u64 = 1000;
 
 /// Keys that `multireadrandom` reads at once by default.

@@ -1,7 +1,7 @@
 //! [`Shopper`]: one thread's orders, updates, queries, gets and scans.
 //!
-//! All that can be made before the clock starts is made in `prepare`; only the status of a row is not known before it
-//! is read. Buffers are kept from operation to operation.
+//! `prepare` makes everything that can be made before the clock starts; only the status of a row is not known before
+//! the row is read. Buffers are reused from operation to operation.
 
 use super::schema::{BY_STATUS, HEAD, INDEXES, STATUS_AT, STATUSES, Schema, TABLES, WITH_PROGRESS};
 use super::shop::Shop;
@@ -18,7 +18,7 @@ pub(super) const QUERY_ROWS_MAX: usize = 10;
 /// One thread.
 pub(super) struct Shopper<'a> {
     shop: &'a Shop,
-    /// Which thread of how many.
+    /// The number of this thread, and the number of threads.
     thread: (u64, u64),
     chooser: Chooser,
     random: Random,
@@ -29,11 +29,11 @@ pub(super) struct Shopper<'a> {
     order: Option<u64>,
     /// An order's entries.
     entries: Vec<(Vec<u8>, Vec<u8>)>,
-    /// An update's: the row, and its entry in the index on status.
+    /// The entries of an update: the row, and its entry in the index on status.
     progress: [(Vec<u8>, Vec<u8>); 2],
     /// The key of a get, and the first of a query or a scan.
     key: Vec<u8>,
-    /// Bytes of `key` that all entries of a query have in common.
+    /// The length of the prefix of `key` that all entries of a query have in common.
     prefix: usize,
     /// The table of a query.
     table: usize,
@@ -68,7 +68,7 @@ impl<'a> Shopper<'a> {
         Uniform::below(limit, &mut self.random)
     }
 
-    /// Makes all entries of a new order. `false`: there are to be no more orders.
+    /// Makes all entries of a new order. `false`: the greatest number of orders is reached.
     fn prepare_order(&mut self) -> bool {
         let Some(order) = self.shop.orders.take(self.shop.orders_max) else { return false };
         self.order = Some(order);
@@ -94,7 +94,7 @@ impl<'a> Shopper<'a> {
         true
     }
 
-    /// Makes an update of the recent order next to `order` that is this thread's. `false`: it has none.
+    /// Makes an update of the order nearest to `order` that belongs to this thread. `false`: there is none.
     fn prepare_update(&mut self, order: u64) -> bool {
         let (thread, threads) = self.thread;
         let mut own = order - order % threads + thread;
@@ -160,7 +160,7 @@ impl<'a> Shopper<'a> {
         let written = row_key.len() + value.len() + 2 * index_key.len();
         let read_bytes = read as u64;
         session.put_batch(&self.progress, self.shop.sync)?;
-        // The new entry first, so that at no time a row is in no index.
+        // The old entry is removed after the new one is written, so that a row is in the index at all times.
         let index_key = &mut self.progress[1].0;
         index_key[STATUS_AT] = status;
         session.remove(index_key, self.shop.sync)?;
@@ -203,7 +203,7 @@ impl<'a> Shopper<'a> {
     fn scan(&self, session: &mut dyn Session) -> Result<Outcome> {
         let (mut entries, mut read) = (0, 0);
         session.scan(&self.key, &mut |key, value| {
-            // A table's rows are followed by its indexes.
+            // In key order, a table's rows are followed by its indexes.
             if !key.starts_with(&self.key[..HEAD]) {
                 return false;
             }
@@ -221,7 +221,7 @@ impl Client for Shopper<'_> {
         let written = self.shop.orders.written();
         let drawn = self.shop.mix.next(&mut self.random);
         if drawn == Class::Transaction || written == 0 {
-            // Without orders there is nothing to read or update yet.
+            // While there are no orders, there is nothing to read or update.
             self.class = Class::Transaction;
             return self.prepare_order().then_some(self.class);
         }
@@ -258,7 +258,7 @@ impl Drop for Shopper<'_> {
     }
 }
 
-/// Makes a row of drawn bytes and a status.
+/// Fills a row with the drawn bytes and a status.
 fn fill(row: &mut Vec<u8>, bytes: &[u8], status: u8) {
     row.clear();
     row.extend(bytes);

@@ -1,24 +1,24 @@
 //! `retail`: the online shop of PM-Blade's evaluation (PMB-E10, PMB-E11; its section VI-D).
 //!
 //! The paper's description: ten tables of about ten columns, three indexes each on average; a new order inserts rows
-//! into several tables, about 100 KB; its status is updated as it progresses; reads are by primary key and, most of
-//! them, by index: a scan for the row's number, then a point read; recent data are read and updated most. It gives no
-//! proportions, no rows an order and no sizes of columns but one: an index column of 120 bytes (section VI-B).
+//! into several tables, about 100 KB; its status is updated as it progresses. Reads are by primary key or, most of
+//! them, by index: a scan for the row's number, then a point read. Recent data are read and updated most. The paper
+//! gives no proportions, no rows an order, and only one size of a column: an index column of 120 bytes (section VI-B).
 //!
-//! The workload made of it: the tables of [`Schema`], 50 rows and 150 index entries an order in one batch. With the
-//! default sizes, index keys of 132 bytes (columns of 120) and rows of 1,600 bytes (ten columns of 160), an order
-//! writes 100,400 bytes; in general `50 (12 + value_bytes + 3 key_bytes)`. A record of the dataset is an order. The
-//! operations, with their shares in percent, which a `mix` replaces:
+//! The workload made of this description: the tables of [`Schema`], 50 rows and 150 index entries an order in one
+//! batch. With the default sizes, index keys of 132 bytes (columns of 120) and rows of 1,600 bytes (ten columns of
+//! 160), an order writes 100,400 bytes; in general `50 (12 + value_bytes + 3 key_bytes)`. A record of the dataset is an
+//! order. The operations, with their shares in percent, which a `mix` replaces:
 //!
 //! - `order` 5, a transaction: a new order.
 //! - `query` 50: up to ten entries of one customer, merchant or status from a recent order on, then the row of each.
 //! - `update` 25: reads a row, writes it with the next status and its new index entry in one batch, and removes the old
-//!   entry. Thread t of n updates orders t, t + n, …: a store that locks rows would not let two update one at once
-//!   either.
+//!   entry. Thread t of n updates orders t, t + n, …: a store that locks rows would not allow two threads to update one
+//!   row at once either.
 //! - `get` 15: a row by its number.
 //! - `scan` 5: the 1 to 50 (`scan_entries_max`) last rows of a table up to a recent order.
 //!
-//! Recent means: the distance from the newest order is zipfian, unless `distribution` is given.
+//! The distance of a recent order from the newest one is zipfian, unless `distribution` is given.
 //!
 //! - `schema`: tables and indexes in one key space
 //! - `orders`: the numbers of written orders

@@ -1,8 +1,8 @@
-//! [`Orders`]: which orders there are, and the number of the next one.
+//! [`Orders`]: the written orders, and the number of the next one.
 //!
-//! A number is taken when an order is prepared and acknowledged when it is written, by many clients at once and in any
-//! order. Others may read what is acknowledged without a gap. A client that ends before it has written what it prepared
-//! gives the number back: a gap that nobody fills would hide all later orders.
+//! A client takes a number when it prepares an order, and acknowledges it when the order is written; many clients do so
+//! at once and in any order. Clients may read the acknowledged orders below the first gap. A client that ends with a
+//! prepared, unwritten order gives its number back: a gap that no client fills would hide all later orders.
 //!
 //! One lock, on the numbers given back, held for a few instructions.
 
@@ -20,7 +20,8 @@ pub(super) struct Orders {
 }
 
 impl Orders {
-    /// Goes on after the acknowledged orders. What an earlier step wrote beyond a gap is written again, the same keys.
+    /// Continues after the acknowledged orders. Orders of an earlier step beyond a gap are written again, with the same
+    /// keys.
     pub fn new(dataset: &Arc<Dataset>) -> Orders {
         dataset.next.store(dataset.acknowledged.load(Ordering::SeqCst), Ordering::SeqCst);
         Orders { dataset: Arc::clone(dataset), acknowledgements: Acknowledgements::new(), returned: Mutex::default() }
@@ -37,12 +38,12 @@ impl Orders {
         self.returned().push(order);
     }
 
-    /// An order was written.
+    /// Records that an order was written.
     pub fn acknowledge(&self, order: u64) {
         self.acknowledgements.tell(&self.dataset, order);
     }
 
-    /// So many orders are written, from 0 on.
+    /// The number of orders that are written without a gap, from 0 on.
     pub fn written(&self) -> u64 {
         self.dataset.acknowledged.load(Ordering::SeqCst)
     }

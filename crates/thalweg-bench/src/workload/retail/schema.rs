@@ -1,4 +1,4 @@
-//! [`Schema`]: tables, rows and indexes of the shop, and how they become keys.
+//! [`Schema`]: the tables, rows and indexes of the shop, and their encoding as keys.
 //!
 //! Ten tables of ten columns, three indexes each, in one ordered key space (PMB-E10; the encoding is that of PM-Blade's
 //! figure 2b). All numbers are big-endian:
@@ -8,12 +8,12 @@
 //! index entry  table 2 | index 2 | columns ... | row 8    -> empty
 //! ```
 //!
-//! The columns of an index entry: index 1 the customer, index 2 the merchant, each a number scrambled and then
-//! filled up; index 3 the status (1 byte) and the time, newest first (8 bytes, the inverted number of the order),
-//! filled up. Row `line` of order `order` in a table with `n` rows an order is row `order * n + line`.
+//! The columns of an index entry: index 1 has the customer, index 2 the merchant, each a scrambled number, padded;
+//! index 3 has the status (1 byte) and the time, newest first (8 bytes, the inverted number of the order), padded. Row
+//! `line` of order `order` in a table with `n` rows an order is row `order * n + line`.
 //!
-//! Everything but the status follows from the number of the order, so that a client knows which keys to write without
-//! reading them first, and a test which entries there must be.
+//! Everything but the status follows from the number of the order. So a client knows which keys to write without
+//! reading them first, and a test knows which entries there must be.
 
 use crate::distribution::scrambled;
 use crate::error::{Error, Result};
@@ -28,19 +28,19 @@ pub(super) const WITH_PROGRESS: [usize; 4] = [0, 3, 5, 6];
 pub(super) const INDEXES: u16 = 3;
 /// The index on status and time.
 pub(super) const BY_STATUS: u16 = 3;
-/// Statuses that an order goes through; after the last comes the first again, so that an update always moves an entry.
+/// The number of statuses of an order. After the last comes the first again, so that an update always moves an entry.
 pub(super) const STATUSES: u8 = 8;
 /// Where the status is in the key of an entry of [`BY_STATUS`].
 pub(super) const STATUS_AT: usize = HEAD;
 /// Bytes of table and index before a key's columns.
 pub(super) const HEAD: usize = 4;
-/// Bytes of a row's number after them.
+/// Bytes of a row's number after the columns.
 const ROW: usize = 8;
-/// Status, time, and something to fill up with.
+/// The shortest key of an index entry: with status, time and padding.
 const KEY_BYTES_MIN: u32 = (HEAD + 16 + ROW) as u32;
 const VALUE_BYTES_MIN: u32 = 10;
 
-/// Sizes, and how many there are of what orders refer to.
+/// Sizes of keys and values, and the numbers of orders, customers and merchants.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Schema {
     /// Bytes of an index entry's key.
@@ -54,7 +54,7 @@ pub(super) struct Schema {
 }
 
 impl Schema {
-    /// The schema for `orders` loaded orders; eight a customer, 64 a merchant.
+    /// The schema for `records` loaded orders: eight orders a customer, 64 a merchant.
     ///
     /// # Errors
     /// `Usage` for keys or values that are too short.
@@ -115,7 +115,7 @@ impl Schema {
         key.last_chunk().map_or(0, |row| u64::from_be_bytes(*row))
     }
 
-    /// The status of a new order: those that were loaded are history and in any status but the first.
+    /// The status of a new order. Loaded orders are history: they have any status but the first.
     pub fn first_status(&self, order: u64) -> u8 {
         if order < self.loaded { 1 + (scrambled(order) % u64::from(STATUSES - 1)) as u8 } else { 0 }
     }
@@ -140,7 +140,7 @@ impl Schema {
         (1..partitions).map(|i| self.key_at(total * f64::from(i) / f64::from(partitions))).collect()
     }
 
-    /// A key before which `bytes` of every order lie, on average.
+    /// Returns a key such that on average `bytes` of every order lie before it.
     fn key_at(&self, bytes: f64) -> Vec<u8> {
         let mut left = bytes;
         let mut key = Vec::new();
@@ -158,7 +158,7 @@ impl Schema {
         key
     }
 
-    /// Columns (or a row's number) before which a share of an index lies.
+    /// Writes the columns (or a row's number) before which `share` of an index lies.
     fn columns_at(&self, index: u16, rows: u64, share: f64, key: &mut Vec<u8>) {
         match index {
             0 => key.extend(((self.loaded as f64 * rows as f64 * share) as u64).to_be_bytes()),

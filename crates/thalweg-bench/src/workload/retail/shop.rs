@@ -1,4 +1,4 @@
-//! [`Shop`]: what all clients of a `retail` workload share.
+//! [`Shop`]: the state that all clients of a `retail` workload share.
 
 use super::orders::Orders;
 use super::schema::Schema;
@@ -9,7 +9,7 @@ use crate::workload::values::Values;
 use crate::workload::{Dataset, Defaults};
 use std::sync::Arc;
 
-/// The sizes and limits of the load, which the other workload has too.
+/// The sizes and limits of the load, which `retail` uses too.
 pub(super) const LOAD: Defaults =
     Defaults { records: 4_000, operations: None, seconds: None, bounded: false, key_bytes: 132, value_bytes: 1_600 };
 const SCAN_ENTRIES_MAX: u32 = 50;

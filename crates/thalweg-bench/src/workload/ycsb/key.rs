@@ -3,7 +3,7 @@
 use crate::distribution::fnv_hash;
 use crate::error::{Error, Result};
 
-/// Bytes of the longest key of the published form, which stands for it as `key_bytes`: `user` and 19 digits.
+/// The length of the longest key of the published form, `user` and 19 digits. As `key_bytes` it selects this form.
 pub(super) const PUBLISHED_BYTES: u32 = 23;
 
 const PREFIX: &[u8; 4] = b"user";
@@ -11,13 +11,13 @@ const HASH_BYTES: usize = 8;
 
 /// How a record's number becomes its key.
 ///
-/// The published form is `user` and the number's hash in decimal without zeros before it: 23 bytes for nine keys in
-/// ten, else fewer. For any other size the key is compact: the hash in 8 bytes, the highest first, filled up with `0`.
+/// The published form is `user` and the number's hash in decimal without leading zeros: 23 bytes for nine keys in ten,
+/// fewer for the rest. For any other size the key is compact: the hash in 8 bytes, highest first, padded with `0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keys {
     /// `user6284781860667377211`.
     Published,
-    /// Bytes of a key.
+    /// The hash in 8 bytes, padded; holds the bytes of a key.
     Compact(usize),
 }
 
@@ -34,7 +34,7 @@ impl Keys {
         }
     }
 
-    /// Gives `key` the key of a record.
+    /// Writes the key of a record to `key`.
     pub fn write(self, number: u64, key: &mut Vec<u8>) {
         let hash = fnv_hash(number);
         match self {
@@ -55,8 +55,8 @@ impl Keys {
     }
 }
 
-/// A number in decimal at the end of 24 bytes, and how many digits it has. What `write!` does, but a client makes a key
-/// for each operation, and eight digits at once cost no more than one.
+/// Writes a number in decimal at the end of 24 bytes, and returns the number of its digits. `write!` does the same, but
+/// a client makes a key for each operation, and eight digits at once cost no more than one.
 fn decimal(number: u64) -> ([u8; 24], usize) {
     const PART: u64 = 100_000_000;
     let high = number / PART;
@@ -67,9 +67,9 @@ fn decimal(number: u64) -> ([u8; 24], usize) {
     (text, number.checked_ilog10().map_or(1, |log| log as usize + 1))
 }
 
-/// The digits of a number below 10^8: halves of four digits, then of two, then of one, all halves side by side in one
-/// word, the first of each pair in the lower bits. `x / 100` is `x * 5243 >> 19` below 10^4, and `x / 10` is
-/// `x * 103 >> 10` below 100.
+/// The digits of a number below 10^8. The number is halved into four digits, then two, then one; all halves lie side by
+/// side in one word, the first of each pair in the lower bits. `x / 100` is `x * 5243 >> 19` below 10^4, and `x / 10`
+/// is `x * 103 >> 10` below 100.
 fn eight_digits(number: u64) -> [u8; 8] {
     let fours = (number / 10_000) | ((number % 10_000) << 32);
     let hundreds = ((fours * 5243) >> 19) & 0x0000_007f_0000_007f;

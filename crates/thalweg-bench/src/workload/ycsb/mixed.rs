@@ -1,4 +1,4 @@
-//! [`Mixed`]: what all clients of `ycsb-a` to `ycsb-f` share.
+//! [`Mixed`]: the state that all clients of `ycsb-a` to `ycsb-f` share.
 
 use super::table::Table;
 use crate::distribution::Chooser;
@@ -13,15 +13,15 @@ pub(super) struct Mixed {
     pub(super) table: Table,
     pub(super) mix: Mix,
     pub(super) distribution: Distribution,
-    /// Made by the first client, when the load is done.
+    /// The chooser, made by the first client when the load is done.
     pub(super) chooser: OnceLock<Chooser>,
-    /// Inserts to be expected, by which a zipfian is wider than what exists at first.
+    /// The expected number of inserts, by which a zipfian is wider than the records that exist at first.
     pub(super) inserts: u64,
     pub(super) scan_entries_max: u64,
 }
 
 impl Mixed {
-    /// Over what exists when the first client is made; the same for all of them.
+    /// A chooser over the records that exist when the first client is made; the same for all clients.
     pub(super) fn chooser(&self) -> Chooser {
         let made = self.chooser.get_or_init(|| {
             let existing = self.table.dataset.acknowledged.load(Ordering::SeqCst);

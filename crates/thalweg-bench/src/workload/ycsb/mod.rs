@@ -1,16 +1,16 @@
 //! The core workloads of YCSB (Cooper et al., "Benchmarking cloud serving systems with YCSB", SoCC 2010), as its
 //! `workloada` … `workloadf` specify them.
 //!
-//! A record is one value of 1 000 bytes, which stands for 10 fields of 100; reads read all of it, and updates write all
-//! of it anew, as YCSB-C and the papers on key-value stores do (YCSB itself updates one field, which only a store with
-//! fields can). Records are inserted in the order of their numbers, whose hashes are the keys. Only records whose
-//! insert is acknowledged are drawn. `uniform` draws from all of them (YCSB: only from those of the load).
+//! A record is one value of 1 000 bytes, which stands for 10 fields of 100. Reads read the whole value, and updates
+//! write the whole value, as YCSB-C and the papers on key-value stores do (YCSB itself updates one field, which only a
+//! store with fields can). Records are inserted in the order of their numbers, whose hashes are the keys. Only records
+//! whose insert is acknowledged are drawn. `uniform` draws from all of them (YCSB: only from those of the load).
 //!
 //! - `key`: hashed numbers as keys
 //! - `table`: the records and how they are written
 //! - `load`: the client of `ycsb-load`
 //! - `mixed`: the state that all clients of `ycsb-a` to `ycsb-f` share
-//! - `operation`: their client
+//! - `operation`: the client of `ycsb-a` to `ycsb-f`
 
 mod key;
 mod load;
@@ -153,11 +153,11 @@ impl Workload for Mixed {
     }
 }
 
-/// Keys are hashes: the quantiles are those of a sample in key order.
+/// Keys are hashes, so their quantiles are those of a sorted sample.
 fn splits(parameters: &Parameters, records: u64, partitions: u32) -> Vec<Vec<u8>> {
     let Ok(keys) = Keys::new(parameters.key_bytes.unwrap_or(DEFAULTS.key_bytes)) else { return Vec::new() };
     let sampled = records.min(1 << 16);
-    // Numbers that follow each other have hashes as scattered as any.
+    // Consecutive numbers have hashes as scattered as any others.
     let mut sample: Vec<Vec<u8>> = (0..sampled)
         .map(|number| {
             let mut key = Vec::new();

@@ -21,7 +21,7 @@ pub(super) const DEFAULTS: Defaults = Defaults {
     value_bytes: 1000,
 };
 
-/// The table and how it is written: what loads and runs share.
+/// The state that loads and runs share: the table, and how it is written.
 pub(super) struct Table {
     pub(super) dataset: Arc<Dataset>,
     pub(super) acknowledgements: Acknowledgements,
@@ -49,8 +49,8 @@ impl Table {
 }
 
 impl Drop for Table {
-    /// Clients that were stopped between taking a number and writing it leave holes: the next workload inserts those
-    /// records, and again the few beyond the first of them.
+    /// Clients that were stopped between taking a number and writing its record leave holes. The next workload inserts
+    /// these records, and again the few records beyond the first hole.
     fn drop(&mut self) {
         self.dataset.next.store(self.dataset.acknowledged.load(Ordering::SeqCst), Ordering::SeqCst);
     }

@@ -12,13 +12,13 @@ const _: () = assert!(PACK_BITS + PLACE_BITS + ITEM_BITS == BITS);
 /// The bits of a descriptor.
 pub(super) const BITS: u32 = 48;
 
-/// See the module.
+/// The place of an item; see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::directory) struct Descriptor(u64);
 
 impl Descriptor {
-    /// The descriptor of an item of a block at `place`, in units of 8 bytes. `None` if there is none: the pack is the
-    /// 4 097th, the block lies beyond 512 MiB, or the block has 1 024 items before this one.
+    /// The descriptor of an item of a block at `place`, in units of 8 bytes. `None` if the pack is the 4 097th, the
+    /// block lies beyond 512 MiB, or the block has 1 024 items before this one.
     pub(in crate::directory) fn new(pack: u32, place: u32, item: usize) -> Option<Descriptor> {
         let (pack, place, item) = (u64::from(pack), u64::from(place), item as u64);
         let fits = pack >> PACK_BITS == 0 && place >> PLACE_BITS == 0 && item >> ITEM_BITS == 0;

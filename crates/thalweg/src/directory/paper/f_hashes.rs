@@ -1,7 +1,7 @@
 //! [`FHashes`]: the f-hashes of all directories of a keyspace, the f-cache (PHAT-4), and the scratch file.
 //!
-//! Locks: `turn` for a change of one directory, reads and writes included, so that changes do not meet; lookups do not
-//! take it. Then that of a shard, never over I/O, and never two at once.
+//! Locks: `turn` for a change of one directory, reads and writes included, so that changes exclude each other; lookups
+//! do not take it. Then the lock of a shard, never over I/O, and never two at once.
 
 use super::descriptor::Descriptor;
 use super::page::{Entry, PAGE_BYTES};
@@ -24,18 +24,18 @@ const SHARDS: usize = 16;
 /// The directories of a shard whose numbers are adjacent. Their f-hashes may share a page.
 const ADJACENT: u64 = 256;
 
-/// How the f-hashes of a database are kept.
+/// The options of the f-hashes of a database.
 pub(crate) struct FHashOptions {
     storage: Arc<dyn Storage>,
     root: PathBuf,
-    /// For each keyspace.
+    /// The bytes of the f-cache of each keyspace.
     f_cache_bytes: usize,
     /// The number of the next scratch file.
     next: AtomicU64,
 }
 
 impl FHashOptions {
-    /// Those of a database in `root`.
+    /// The options of a database in `root`.
     pub(crate) fn new(storage: &Arc<dyn Storage>, root: PathBuf, f_cache_bytes: usize) -> Arc<Self> {
         Arc::new(FHashOptions { storage: Arc::clone(storage), root, f_cache_bytes, next: AtomicU64::new(0) })
     }
@@ -59,7 +59,7 @@ struct Counters {
     prefetched: Counter,
 }
 
-/// See the module.
+/// The f-hashes of a keyspace; see the module.
 pub(in crate::directory) struct FHashes {
     shards: [Mutex<Shard>; SHARDS],
     turn: Mutex<()>,
@@ -72,7 +72,7 @@ pub(in crate::directory) struct FHashes {
     counters: Counters,
 }
 
-/// A locked shard; its drop counts the bytes that the f-cache has more or less.
+/// A locked shard. Its drop adds the bytes that the shard has gained or lost to those of the f-cache.
 struct Locked<'a> {
     shard: MutexGuard<'a, Shard>,
     before: usize,
@@ -88,7 +88,7 @@ impl Drop for Locked<'_> {
 }
 
 impl FHashes {
-    /// None yet.
+    /// No f-hashes yet.
     pub(in crate::directory) fn new(options: &FHashOptions) -> Self {
         let number = options.next.fetch_add(1, Ordering::Relaxed);
         FHashes {
@@ -111,8 +111,8 @@ impl FHashes {
         Locked { before: shard.cached_bytes(), shard, cached_bytes: &self.cached_bytes }
     }
 
-    /// Gives the descriptors of a hash to `take` while they cannot change. `None`: the directory has no f-hash that can
-    /// be used, or it cannot be read, and is lost.
+    /// Calls `take` with the descriptors of a hash while they cannot change. `None`: the directory has no f-hash that
+    /// can be used, or its f-hash cannot be read and is lost.
     pub(in crate::directory) fn find<T>(
         &self,
         directory: u64,
@@ -158,8 +158,8 @@ impl FHashes {
         Ok(locked)
     }
 
-    /// Removes the descriptors of the packs `gone` from the f-hash of a directory, and adds entries. A lookup finds the
-    /// entries of a hash as they were, or as they will be.
+    /// Removes the descriptors of the packs `gone` from the f-hash of a directory, and adds entries. A lookup meanwhile
+    /// finds the entries of a hash either as they were before or as they are afterwards.
     ///
     /// If the f-hash cannot be read or written, it is lost: lookups of the directory do without it.
     pub(in crate::directory) fn change(&self, directory: u64, gone: &[u32], added: &[Entry]) {
@@ -200,8 +200,8 @@ impl FHashes {
         (0..SHARDS).for_each(|number| self.lock(number).shard.clear(&self.scratch));
     }
 
-    /// Evicts pages until the f-cache has no more bytes than it may have: from each shard in turn, what was not used
-    /// there for the longest time.
+    /// Evicts pages until the f-cache has no more bytes than it may have: from each shard in turn, its least recently
+    /// used page.
     fn shrink(&self) {
         let mut idle = 0;
         while self.cached_bytes.load(Ordering::Relaxed) > self.f_cache_bytes && idle < SHARDS {
@@ -210,7 +210,7 @@ impl FHashes {
         }
     }
 
-    /// Evicts a page of a shard, and what goes with it. Returns whether there was one.
+    /// Evicts a page of a shard, and those that are written with it. Returns whether there was one.
     fn evict(&self, number: usize) -> bool {
         let mut buffer = None;
         let (eviction, has_found) = self.lock(number).shard.evict(&self.scratch, &mut |bytes| {

@@ -1,7 +1,7 @@
-//! [`Shape`]: how many pages an f-hash has, and of how many lines (PHAT-3, PHAT-6).
+//! [`Shape`]: the number of pages of an f-hash, and of lines of a page (PHAT-3, PHAT-6).
 //!
 //! An f-hash of less than 4 KiB is one page of 1 to 32 lines. From 4 KiB on it has pages of 64 lines, and the highest
-//! bits of a hash choose the page. Each step doubles its size. What a page overflows into is in the page, so a lookup
+//! bits of a hash choose the page. Each step doubles its size. A page overflows into lines of its own, so a lookup
 //! needs that page alone.
 
 use super::page::{Entry, LINE_BYTES, LINE_ENTRIES, LINES_MAX, Page};
@@ -13,7 +13,7 @@ const PAGES_MAX: usize = 1 << 16;
 /// An f-hash becomes smaller when its entries fill less than an eighth of its places.
 const SPARSE_PART: usize = 8;
 
-/// See the module.
+/// The size of an f-hash; see the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     /// Powers of two.
@@ -22,7 +22,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// That of the smallest f-hash.
+    /// The shape of the smallest f-hash.
     pub(super) const SMALLEST: Shape = Shape { lines: 1, pages: 1 };
 
     /// The page of a hash.
@@ -41,7 +41,7 @@ impl Shape {
         self.pages * self.lines * LINE_ENTRIES
     }
 
-    /// Twice the size.
+    /// The shape of twice the size.
     fn doubled(self) -> Shape {
         if self.lines < LINES_MAX {
             Shape { lines: self.lines * 2, ..self }
@@ -58,7 +58,7 @@ impl Shape {
         while shape.places() < entries.len() {
             shape = shape.doubled();
         }
-        // A shape that entries of even hashes leave empty cannot help those of equal hashes.
+        // Larger shapes are sparse if the hashes are even, and do not help if they are equal.
         let most = (entries.len() * SPARSE_PART * 2).max(LINES_MAX * LINE_ENTRIES);
         while shape.pages <= PAGES_MAX && shape.places() <= most {
             if let Some(pages) = shape.try_filled(entries) {

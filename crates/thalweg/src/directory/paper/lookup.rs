@@ -1,5 +1,5 @@
-//! Finds one entry by its f-hash: its candidates are items of its hash, whose names are compared. Neither filters nor
-//! fences are used.
+//! Finds one entry by an f-hash: the candidates are the items with the hash of its name, and their names are compared.
+//! Neither filters nor fences are used.
 
 use crate::directory::index::DirectoryIndex;
 use crate::directory::lookup::Found;

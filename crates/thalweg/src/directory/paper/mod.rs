@@ -8,8 +8,8 @@
 //! - `recency`: the order of the last use
 //! - `scratch`: the file to which f-hashes are evicted
 //! - `shard`: the f-hashes of a part of the directories
-//! - `f_hashes`: those of all directories, the f-cache, and its reads and writes
-//! - `statistics`: what they have done, and their size
+//! - `f_hashes`: the f-hashes of all directories, the f-cache, and its reads and writes
+//! - `statistics`: the counters of the f-hashes, and their size
 //! - `updates`: which f-hashes a flush, a merge or an open changes
 //! - `lookup`: finds one entry by its f-hash
 

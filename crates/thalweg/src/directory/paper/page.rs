@@ -5,8 +5,8 @@
 //! in order. A line that is full is linked to one of these. A link is the number of the line, so the bytes mean the
 //! same in memory and in a file.
 //!
-//! Each descriptor leaves 16 bits to its line (PHAT-A1): the first those of the link (0: none), the second those of
-//! the number of entries. In line 0 the third has the number of overflow lines that are taken.
+//! Each descriptor leaves 16 bits to its line (PHAT-A1). Those of the first descriptor have the link (0: none), those
+//! of the second the number of entries. In line 0 those of the third have the number of overflow lines that are taken.
 //!
 //! Only the last line of a chain has room, so an insert writes one line, or two.
 
@@ -27,7 +27,7 @@ pub(super) const LINE_ENTRIES: usize = 4;
 
 const ENTRY_BYTES: usize = LINE_BYTES / LINE_ENTRIES;
 
-/// Which descriptor of a line has which of its fields.
+/// The numbers of the descriptors whose free bits have the fields of a line.
 const LINK: usize = 0;
 const COUNT: usize = 1;
 const TAKEN: usize = 2;
@@ -39,7 +39,7 @@ pub(in crate::directory) struct Entry {
     pub(in crate::directory) descriptor: Descriptor,
 }
 
-/// See the module.
+/// A page of an f-hash; see the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Page(Box<[u8]>);
 
@@ -55,7 +55,7 @@ impl Page {
         Page(Box::from(bytes))
     }
 
-    /// Its bytes.
+    /// The bytes of the page.
     pub(super) fn bytes(&self) -> &[u8] {
         &self.0
     }

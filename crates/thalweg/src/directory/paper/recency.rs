@@ -3,7 +3,7 @@
 /// No number.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// See the module.
+/// Numbers in the order of their last use; see the module.
 pub(super) struct Recency {
     links: Vec<Link>,
     newest: u32,
@@ -24,7 +24,7 @@ impl Default for Recency {
 }
 
 impl Recency {
-    /// Adds a number, as the one that was used last. Does nothing if it is there.
+    /// Adds a number, as the most recently used one. Does nothing if it is there.
     pub(super) fn add(&mut self, number: u32) {
         let at = number as usize;
         if self.links.len() <= at {
@@ -56,7 +56,7 @@ impl Recency {
         }
     }
 
-    /// A number was used, if it is there.
+    /// Makes a number the most recently used one, if it is there.
     pub(super) fn touch(&mut self, number: u32) {
         if number != self.newest && self.links.get(number as usize).is_some_and(|link| link.is_in) {
             self.remove(number);
@@ -64,7 +64,7 @@ impl Recency {
         }
     }
 
-    /// The numbers that were not used for the longest time, at most `most`.
+    /// The least recently used numbers, at most `most`.
     pub(super) fn oldest(&self, most: usize) -> impl Iterator<Item = u32> {
         let next = |number: &u32| self.links.get(*number as usize).map(|link| link.newer);
         let first = (self.oldest != NONE).then_some(self.oldest);

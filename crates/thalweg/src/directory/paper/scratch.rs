@@ -17,7 +17,7 @@ use std::sync::Arc;
 const RESERVE_BYTES_MIN: u64 = 64 << 10;
 const RESERVE_BYTES_MAX: u64 = 16 << 20;
 
-/// How the names of such files begin.
+/// The beginning of the names of such files.
 const PREFIX: &str = "f-hashes-";
 
 /// Removes files that a crash between their creation and the removal of their names has left.
@@ -27,7 +27,7 @@ pub(crate) fn remove_scratch_files(storage: &dyn Storage, root: &Path) -> Result
     left.try_for_each(|entry| storage.remove(&root.join(&entry.name)))
 }
 
-/// See the module.
+/// The file to which f-hashes are evicted; see the module.
 pub(super) struct Scratch {
     storage: Arc<dyn Storage>,
     path: PathBuf,
@@ -38,7 +38,7 @@ pub(super) struct Scratch {
 
 #[derive(Default)]
 struct FreePages {
-    /// Those below `end` that are free.
+    /// The free pages below `end`.
     pages: Vec<u32>,
     end: u32,
     reserved_bytes: u64,
@@ -61,7 +61,7 @@ impl Scratch {
         self.buffers.take()
     }
 
-    /// The number of a free page, which is free no longer.
+    /// Takes a free page, and returns its number.
     pub(super) fn allocate(&self) -> u32 {
         let mut free = self.free.lock();
         free.pages.pop().unwrap_or_else(|| {
@@ -70,7 +70,7 @@ impl Scratch {
         })
     }
 
-    /// Gives a page back.
+    /// Frees a page.
     pub(super) fn release(&self, page: u32) {
         self.free.lock().pages.push(page);
     }
@@ -110,7 +110,7 @@ impl Scratch {
             free.reserved_bytes
         };
         match file.reserve(reserved) {
-            // The page may fit where the step does not; its write says so if not.
+            // The page may fit although the step does not. If it does not fit, its write fails.
             Err(Error::NoSpace { .. }) | Ok(()) => Ok(()),
             Err(error) => Err(error),
         }

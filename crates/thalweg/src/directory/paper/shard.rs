@@ -16,8 +16,8 @@ use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
 use std::hash::BuildHasherDefault;
 
-/// An eviction looks at this number of pages, those that were not used for the longest time. It takes those of the
-/// nearest directories together.
+/// An eviction looks at this number of the least recently used pages. It takes those of the nearest directories
+/// together.
 const CANDIDATES: usize = 64;
 
 /// A hash map whose order is the same in each run.
@@ -25,13 +25,13 @@ type Map<K, V> = HashMap<K, V, BuildHasherDefault<DefaultHasher>>;
 
 /// The f-hash of a directory.
 pub(super) struct FHash {
-    /// It is being changed: none of its pages is evicted.
+    /// Whether the f-hash is being changed: then none of its pages is evicted.
     is_pinned: bool,
     state: State,
 }
 
 enum State {
-    /// It had too many equal hashes, or a page of it was lost to an error. Lookups do without it.
+    /// The f-hash had too many equal hashes, or an error lost one of its pages. Lookups do without it.
     Lost,
     /// Below 4 KiB: the base-2 logarithm of its lines.
     Small(u8, Slot),
@@ -39,14 +39,14 @@ enum State {
     Pages(Box<[Slot]>),
 }
 
-/// Where one page is; [`NONE`]: not there.
+/// The places of one page; [`NONE`]: not there.
 #[derive(Clone, Copy)]
 struct Slot {
     cached: u32,
     scratch: u32,
     /// The number of its last change.
     change: u32,
-    /// The line of the scratch page at which it begins.
+    /// The line of the scratch page at which the page begins.
     line: u8,
 }
 
@@ -57,7 +57,7 @@ struct Cached {
     page: Page,
 }
 
-/// See the module.
+/// The f-hashes of a part of the directories; see the module.
 #[derive(Default)]
 pub(super) struct Shard {
     known: Map<u64, FHash>,
@@ -100,7 +100,7 @@ pub(super) enum Changed {
     Missing(Missing),
 }
 
-/// Pages that are on their way to a scratch page.
+/// Pages that are being written to a scratch page.
 pub(super) struct Eviction {
     pub(super) scratch: u32,
     /// For each: its directory, its place in the f-cache, the number of its last change, and the line.
@@ -134,7 +134,7 @@ impl FHash {
 }
 
 impl Shard {
-    /// The descriptors of a hash. Its page becomes the one that was used last.
+    /// The descriptors of a hash. Its page becomes the most recently used one.
     pub(super) fn look(&mut self, directory: u64, hash: NameHash) -> Looked {
         let Some(f_hash) = self.known.get(&directory) else { return Looked::Found(Vec::new()) };
         let number = f_hash.shape().page_of(hash);
@@ -156,7 +156,7 @@ impl Shard {
         if !self.known.get(&missing.directory).is_some_and(is_current) {
             return 0;
         }
-        // The page that was asked for comes last: it is the one that was used last.
+        // The page that was asked for comes last, as the most recently used one.
         let mut taken = 0;
         for mate in self.mates.get(&missing.scratch).cloned().unwrap_or_default() {
             if mate != missing.directory {
@@ -196,14 +196,14 @@ impl Shard {
         Some(cached.page)
     }
 
-    /// Keeps the pages of a directory in the f-cache until [`Shard::unpin`].
+    /// Sets whether the pages of a directory are kept in the f-cache.
     pub(super) fn pin(&mut self, directory: u64, is_pinned: bool) {
         if let Some(f_hash) = self.known.get_mut(&directory) {
             f_hash.is_pinned = is_pinned;
         }
     }
 
-    /// Adds the entries from number `done` on to the f-hash of a directory. `done` counts those that were added.
+    /// Adds the entries from number `done` on to the f-hash of a directory. `done` counts the entries that were added.
     pub(super) fn add(&mut self, directory: u64, entries: &[Entry], done: &mut usize, scratch: &Scratch) -> Changed {
         while let Some(entry) = entries.get(*done) {
             let Some(f_hash) = self.known.get_mut(&directory) else {
@@ -295,7 +295,7 @@ impl Shard {
         Some(f_hash)
     }
 
-    /// A page leaves its place in the scratch file, which is free once no other has a place there.
+    /// Takes a page out of a scratch page, which becomes free once no other page has a place there.
     fn leave(&mut self, directory: u64, page: u32, scratch: &Scratch) {
         if page == NONE {
             return;
@@ -319,9 +319,9 @@ impl Shard {
         }
     }
 
-    /// Evicts the page that was not used for the longest time. If it is dirty, others go with it to a page of the
-    /// scratch file, which the caller writes: their bytes are put into `out`. `None`: there was nothing to be written.
-    /// The second value is whether a page was found.
+    /// Evicts the least recently used page. If it is dirty, it goes with others to a page of the scratch file, which
+    /// the caller writes: `out` gets their bytes. `None`: there is nothing to be written. The second value is whether a
+    /// page was found.
     pub(super) fn evict(&mut self, scratch: &Scratch, out: &mut dyn FnMut(&[u8])) -> (Option<Eviction>, bool) {
         let first = self.recency.oldest(CANDIDATES).find(|at| !self.is_pinned(*at));
         let Some(first) = first else { return (None, false) };
@@ -337,7 +337,7 @@ impl Shard {
             let Some((_, slot)) = self.slot_of(at).filter(|_| line + lines <= LINES_MAX) else { continue };
             out(cached.page.bytes());
             eviction.parts.push((cached.directory, at, slot.change, line as u8));
-            // Not evicted by another thread meanwhile.
+            // So no other thread evicts it meanwhile.
             self.recency.remove(at);
             line += lines;
             if line == LINES_MAX {
@@ -415,7 +415,7 @@ impl Shard {
         evicted.iter().for_each(|(_, at)| self.drop_clean(*at));
     }
 
-    /// Notes the place that a page has got in the scratch file.
+    /// Records the place of a page in the scratch file.
     fn settle(&mut self, at: u32, scratch: u32, line: u8) {
         let Some(Some(Cached { directory, number, .. })) = self.cached.get(at as usize) else { return };
         let (directory, number) = (*directory, *number as usize);

@@ -1,10 +1,10 @@
 //! Which f-hashes a flush, a merge or an open changes.
 //!
 //! Each item of a pack gets a descriptor. Of several items with one hash in one block only the first has one, and the
-//! others follow it. A flush loads the f-hashes of all its directories for that, which the paper does as well. A merge
-//! puts the descriptors of its outputs in the place of those of its inputs, one directory after the other, before its
-//! edit is in force: outputs have what anybody may read of the inputs. If the edit fails, the f-hashes of these
-//! directories are lost.
+//! others follow it. For that a flush loads the f-hashes of all its directories, as in the paper. A merge replaces the
+//! descriptors of its inputs by those of its outputs, one directory after the other, before its edit is in force. This
+//! is sound because the outputs have everything of the inputs that a reader may read. If the edit fails, the f-hashes
+//! of these directories are lost.
 
 use super::descriptor::Descriptor;
 use super::f_hashes::{FHashOptions, FHashes};
@@ -17,15 +17,15 @@ use crate::table::{PackItems, Table};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// After this number of directories, the other coroutines of the worker go on.
+/// A change yields to the other coroutines of its worker after this number of directories.
 const SLICE: usize = 64;
 
 /// The items that f-hashes get, and those that they lose.
 struct Update<'a> {
     f_hashes: &'a FHashes,
-    /// The slots of packs that go.
+    /// The slots of the packs that are removed.
     gone: Vec<u32>,
-    /// The directories that these have and that were not changed yet.
+    /// The directories of these packs that were not changed yet.
     left: BTreeSet<u64>,
     /// The directory whose entries are collected.
     directory: Option<u64>,
@@ -38,12 +38,12 @@ struct Update<'a> {
 #[derive(Default)]
 struct Collected {
     entries: Vec<Entry>,
-    /// An item has no descriptor.
+    /// Whether an item has no descriptor.
     has_gap: bool,
 }
 
 impl DirectoryIndex {
-    /// From now on the keyspace has f-hashes. It is empty.
+    /// Gives an empty keyspace f-hashes.
     pub(crate) fn use_f_hashes(&self, options: &FHashOptions) {
         let _ = self.f_hashes.set(FHashes::new(options));
     }
@@ -74,9 +74,9 @@ impl DirectoryIndex {
 
     /// Puts the items of all packs of an open into f-hashes.
     ///
-    /// The first and the last directory of a pack may go on in another pack. Then a pack has a range of their hashes
-    /// only, and these belong into few of the pages that the directory needs. So their items are put in at the end,
-    /// those of all packs together.
+    /// The first and the last directory of a pack may continue in another pack. Then the pack has only a range of their
+    /// hashes, which belong into few of the pages that the directory needs. So the items of such directories are put in
+    /// at the end, those of all packs together.
     pub(crate) fn fill_f_hashes(&self, packs: &[Arc<Table>]) {
         let Some(f_hashes) = self.f_hashes.get() else { return };
         let mut cut: BTreeMap<u64, Collected> = BTreeMap::new();

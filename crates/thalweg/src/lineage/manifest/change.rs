@@ -58,7 +58,7 @@ impl Edit {
         Ok((id, Edit { changes, seq, log_start }))
     }
 
-    /// Reads what stands before the changes, and how many there are.
+    /// Reads the fields before the changes, and the number of changes.
     fn decode_head(decoder: &mut Decoder<'_>) -> Option<(EditId, SeqNo, Option<LogMark>, u64)> {
         let id = EditId(decoder.varint()?);
         let seq = SeqNo(decoder.varint()?);
@@ -189,7 +189,7 @@ impl Change {
     }
 }
 
-/// Appends what begins most kinds of change.
+/// Appends the fields with which most kinds of change begin.
 fn put_place(out: &mut Vec<u8>, kind: u8, keyspace: KeyspaceId, partition: PartitionId) {
     out.put_u8(kind);
     out.put_varint(keyspace.0);

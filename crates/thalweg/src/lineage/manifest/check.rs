@@ -27,7 +27,7 @@ pub(crate) fn check(environment: &Environment, root: &Path, fault: &mut dyn FnMu
         Err(error) => return Err(error),
     };
     if let Some(lost) = contents.lost {
-        // What stands before the damage is outdated: its tables may be gone.
+        // The state before the damage is outdated: its tables may be gone.
         fault(lost);
         return Ok(None);
     }

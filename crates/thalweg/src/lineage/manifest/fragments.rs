@@ -1,7 +1,7 @@
-//! How records lie in a manifest: in 32 KiB blocks, as fragments (`docs/format/manifest.md`, Fragments).
+//! The layout of records in a manifest: fragments in 32 KiB blocks (`docs/format/manifest.md`, Fragments).
 //!
-//! [`scan`] reads all records before the first damage. It also finds how far the file is known to have been durable: by
-//! the synced offsets of all valid records, before and after the damage. Pure; no bytes make it panic.
+//! [`scan`] reads all records before the first damage. It also finds how many bytes are known to have been durable,
+//! from the synced offsets of all valid records before and after the damage. Pure; no bytes make it panic.
 
 use crate::format::checksum;
 use crate::format::codec::{Decoder, Encode};
@@ -14,8 +14,8 @@ pub(in crate::lineage) const BLOCK_BYTES: u64 = 32 << 10;
 
 const FRAGMENT_BYTES: u64 = 7;
 
-/// Where a block has fewer bytes left, the next fragment begins with the next block. So the first fragment of a record
-/// always holds the record's kind and synced offset.
+/// The fewest bytes left in a block in which a fragment begins; with fewer, the next fragment begins in the next block.
+/// So the first fragment of a record always holds the record's kind and synced offset.
 const ROOM_MIN: u64 = FRAGMENT_BYTES + PREFIX_BYTES as u64;
 
 const FULL: u8 = 1;
@@ -53,7 +53,7 @@ pub(in crate::lineage) fn frame(out: &mut Vec<u8>, generation: u64, mut at: u64,
     at
 }
 
-/// Returns the checksum of a fragment, which covers its place, too.
+/// Returns the checksum of a fragment. It also covers the fragment's place: the generation and the offset.
 fn checksum(generation: u64, at: u64, kind: u8, payload: &[u8]) -> u32 {
     let mut head = Vec::with_capacity(19);
     head.put_u64(generation);

@@ -1,7 +1,7 @@
 //! [`Medium`]: reads files as the medium has them, and [`read_manifest`]: reads the manifest in force that way.
 //!
-//! A file is made durable first and then read past the page cache: what only the cache holds proves nothing about the
-//! medium.
+//! A file is made durable first and then read past the page cache: bytes that only the cache holds prove nothing about
+//! the medium.
 
 use crate::error::{Error, Result};
 use crate::format::Home;
@@ -92,7 +92,7 @@ pub(in crate::lineage) fn read_manifest(medium: &Medium<'_>, root: &Path) -> Res
 }
 
 /// Looks for a file that proves that CURRENT once existed: CURRENT is durable before the first segment or table is
-/// created. Manifests alone are left by a creation that was cut off. Returns what was found, in words.
+/// created. An interrupted creation leaves only manifests. Returns a description of the file that was found.
 fn used(storage: &dyn Storage, root: &Path) -> Result<Option<String>> {
     for directory in ["log", "tables"] {
         let entries = storage.list(&root.join(directory))?.unwrap_or_default();

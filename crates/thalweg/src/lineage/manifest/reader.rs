@@ -130,7 +130,7 @@ impl Assembly {
                 self.unsettled.push_back((id, edit));
             }
             (Part::Edits, Record::Settled { edit }) => self.settle(edit)?,
-            // It only made the manifest grow, before the sync of a round.
+            // A `round` record only makes the manifest grow before the sync of a round.
             (Part::Edits, Record::Round { edit }) => {
                 let last = self.unsettled.back().map_or(self.state.edit, |(last, _)| *last);
                 if edit > last {

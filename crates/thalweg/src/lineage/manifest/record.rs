@@ -206,7 +206,7 @@ impl Record {
         if decoder.is_empty() { Ok(record) } else { Err(Undecodable::Malformed) }
     }
 
-    /// Decodes what follows the prefix of a record that is no edit.
+    /// Decodes the body of a record that is no edit. The body follows the prefix.
     fn decode_body(kind: u8, decoder: &mut Decoder<'_>) -> Option<Record> {
         Some(match kind {
             SNAPSHOT_BEGIN => Record::SnapshotBegin {
@@ -284,7 +284,7 @@ fn put_tables(out: &mut Vec<u8>, tables: &[TableMeta]) {
     tables.iter().for_each(|meta| meta.encode(out));
 }
 
-/// Reads what [`put_tables`] has written; there is at least one table.
+/// Reads the tables that [`put_tables`] has written, at least one.
 fn tables(decoder: &mut Decoder<'_>) -> Option<Vec<TableMeta>> {
     let count = decoder.varint().filter(|&count| count > 0)?;
     (0..count).map(|_| TableMeta::decode(decoder)).collect()

@@ -78,8 +78,8 @@ pub(in crate::lineage) fn begin(
     Ok(Begun { file, header, bytes })
 }
 
-/// Writes a manifest for `state` in `root`, the directory of a checkpoint, and makes it the current one, durably.
-/// Tables and log of the checkpoint must be durable with their names before: a directory without CURRENT is not
+/// Writes a manifest for `state` in `root`, the directory of a checkpoint, and makes it the current one, durably. The
+/// tables and the log of the checkpoint, and their names, must be durable before: a directory without CURRENT is not
 /// finished.
 pub(crate) fn write_checkpoint_manifest(environment: &Environment, root: &Path, state: &State) -> Result<()> {
     begin(environment, None, root, 1, state).map(drop)

@@ -1,4 +1,4 @@
-//! How replaced tables and their files go (`docs/durability.md`, How replaced tables go).
+//! Removes replaced tables and their files (`docs/durability.md`, How replaced tables go).
 //!
 //! - `retained`: the inputs of settled edits. Pure.
 //! - `pace`: spreads the removal of files over time. Pure.

@@ -1,6 +1,6 @@
 //! [`Pace`]: spreads the removal of files over time, evenly by bytes.
 
-/// A shorter pause is left out; a later pause makes up for it.
+/// The shortest pause. A shorter one is left out; a later pause makes up for it.
 const PAUSE_MIN_NS: u64 = 200_000;
 
 /// When the next step may be taken.
@@ -13,7 +13,7 @@ pub(in crate::lineage) struct Pace {
 }
 
 impl Pace {
-    /// Notes that more files may go, within the interval.
+    /// Notes that more files may be removed, within the interval.
     pub(in crate::lineage) fn came(&mut self, now_ns: u64, interval_ns: u64) {
         self.end_ns = now_ns.saturating_add(interval_ns);
     }

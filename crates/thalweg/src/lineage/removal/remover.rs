@@ -1,18 +1,18 @@
-//! The remover: the background coroutine that gives back what replaced tables take.
+//! The remover: the background coroutine that drops the handles and removes the files of replaced tables.
 //!
-//! **Handles.** An input's handle is dropped as soon as no one shares it (NOB-A4). Handles are only cloned from
-//! handles, so no reader can come back. The table store then drops the file's pages from the page cache
+//! **Handles.** An input's handle is dropped as soon as no one shares it (NOB-A4). A handle is only cloned from another
+//! handle, so no new reader can appear. The table store then drops the file's pages from the page cache
 //! ([`crate::table::TableStore::let_go`]). The file stays until the edit that replaced the table is settled.
 //!
-//! **Pace.** The files that may go now are gone about one settle interval later, evenly by bytes: after each step the
-//! remover waits for the step's share of the remaining time. Files that become free later move the end. So as many
-//! bytes go as come, and at most the bytes of one interval wait. There is no pause while space is short, while too many
-//! bytes are retained, on the disk or on the device of the fast tier, and once lineage stops.
+//! **Pace.** The remover removes free files within about one settle interval, evenly by bytes: after each step it waits
+//! for the step's share of the remaining time. Files that become free later move the end of that time. So bytes are
+//! removed as fast as they become free, and at most the bytes of one interval wait. There is no pause while space is
+//! short, while too many bytes are retained (on the disk or on the device of the fast tier), and once lineage stops.
 //!
-//! **Pieces.** A file of more than one piece loses its name first, and then its end, piece by piece. So no step frees
-//! much in one transaction of the journal, or makes the device discard much at once. Invariant: a file is cut only when
-//! its edit is settled, no one holds its table, and no name of it is left (a checkpoint links tables). A file without a
-//! name never gets one again. A mapping of the file may still be on its way to being unmapped; no one reads it.
+//! **Pieces.** A file of more than one piece loses its name first. Then it is cut from its end, piece by piece. So no
+//! step frees much in one transaction of the journal, or makes the device discard much at once. Invariant: a file is
+//! cut only when its edit is settled, no one holds its table, and it has no name left (a checkpoint links tables). A
+//! file without a name never gets one again. A mapping of the file may not be unmapped yet; no one reads it.
 //!
 //! A crash leaves a file with a name, whole or cut. It is an orphan, because `settled` is durable. After poisoning no
 //! file is removed or cut; a file without a name goes with its handle.
@@ -26,11 +26,12 @@ use crate::storage::{File, OpenMode};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// The size of a piece. To cut one costs a worker 0.5 ms if the page cache holds all of it (`docs/io.md`).
+/// The size of a piece. Cutting off one piece costs a worker 0.5 ms if the page cache holds all of it (`docs/io.md`).
 pub(in crate::lineage) const PIECE_BYTES: u64 = 8 << 20;
 
-/// The first pause before another look at tables that are held. Each pause is twice the one before, up to the maximum.
-/// A compaction drops its inputs a moment after its edit; a point read that holds one does not report its end.
+/// The first pause before the remover looks again at tables that readers hold. Each pause is twice the previous one, up
+/// to the maximum. A compaction drops its inputs shortly after its edit; a point read that holds a table does not
+/// report its end.
 const LOOK_MIN_NS: u64 = 10_000_000;
 const LOOK_MAX_NS: u64 = 1_000_000_000;
 
@@ -64,7 +65,7 @@ pub(in crate::lineage) async fn run(lineage: Arc<Lineage>) {
         let pause_ns = if is_stopping || lineage.is_pressed() { 0 } else { pace.pause_ns(now_ns) };
         let waits = lineage.book().retained.is_waiting();
         if waits && pause_ns > 0 {
-            // Looks again in between: space may have become short.
+            // Ends the pause now and then to check again: space may have become short.
             environment.sleep_or(pause_ns.min(LOOK_MAX_NS), wake, ticket).await;
             continue;
         }
@@ -76,7 +77,7 @@ pub(in crate::lineage) async fn run(lineage: Arc<Lineage>) {
             continue;
         }
         if !waits && lineage.rounds_for_space.load(Ordering::Relaxed) == 0 {
-            // Files that became free since the look are under pressure, too.
+            // Files that became free since the look are removed without pauses, too.
             lineage.presses.store(false, Ordering::Relaxed);
             lineage.presses.store(lineage.book().retained.is_waiting(), Ordering::Relaxed);
         }
@@ -120,7 +121,7 @@ impl Lineage {
         book.retained.is_held() || book.ledger.inputs().any(|input| input.handle.is_some())
     }
 
-    /// Returns whether files are to go without pauses.
+    /// Returns whether files must be removed without pauses.
     fn is_pressed(&self) -> bool {
         if self.presses.load(Ordering::Relaxed) || self.rounds_for_space.load(Ordering::Relaxed) > 0 {
             return true;
@@ -142,13 +143,13 @@ impl Lineage {
             return Some(done);
         }
         let first = self.book().retained.first_free();
-        // Checked after the look: no state names these tables any more, so a checkpoint that begins now does not.
+        // Checked after the look: no state names these tables, so a checkpoint that begins later does not name them.
         if first.is_none() || self.holds.load(Ordering::SeqCst) > 0 {
             return None;
         }
         let Free { file: table, bytes } = first?;
         let cut = if is_stopping { None } else { Some(self.piece_bytes()).filter(|piece| bytes > *piece) };
-        // Opened while it has a name. A file that cannot be opened goes whole.
+        // The file is opened while it has a name. A file that cannot be opened goes whole.
         let file = cut.and_then(|_| self.log_and_tables().open_file(table, OpenMode::ReadWrite));
         let removed = self.log_and_tables().remove(table);
         let is_removed = removed.is_ok();

@@ -19,7 +19,7 @@ pub(in crate::lineage) struct Input {
     pub(in crate::lineage) bytes: u64,
 }
 
-/// A handle of a table, whichever home that has.
+/// A handle of a table of either home.
 #[derive(Clone)]
 pub(crate) enum Handle {
     Table(Arc<Table>),
@@ -62,7 +62,7 @@ impl Handle {
         }
     }
 
-    /// Returns whether it is a table of a directory keyspace.
+    /// Returns whether the table is one of a directory keyspace.
     fn is_pack(&self) -> bool {
         matches!(self, Handle::Table(table) if table.is_pack())
     }
@@ -82,11 +82,11 @@ pub(in crate::lineage) struct Retained {
     inputs: Vec<Input>,
     /// Tables whose files may go, in the order in which they became free.
     free: VecDeque<Free>,
-    /// The bytes of these files.
+    /// The bytes of the files of `free`.
     free_bytes: u64,
-    /// Those of them that are on the device of the fast tier.
+    /// The bytes of those files of `free` that are on the device of the fast tier.
     fast_free_bytes: u64,
-    /// The bytes that are left of the file that has no name any more.
+    /// The bytes that are left of the file that is being cut. That file has no name.
     cutting_bytes: u64,
 }
 
@@ -98,12 +98,12 @@ impl From<Handle> for Input {
 }
 
 impl Input {
-    /// Returns the bytes that it takes on the disk. A fast table takes none there.
+    /// Returns the bytes of the table on the disk; 0 for a fast table.
     pub(in crate::lineage) fn disk_bytes(&self) -> u64 {
         if self.file.home == Home::Disk { self.bytes } else { 0 }
     }
 
-    /// Returns the bytes that it takes on the device of the fast tier.
+    /// Returns the bytes of the table on the device of the fast tier.
     pub(in crate::lineage) fn fast_bytes(&self) -> u64 {
         self.bytes - self.disk_bytes()
     }
@@ -150,7 +150,7 @@ impl Retained {
         self.free.front().copied()
     }
 
-    /// Notes that the name of the first free table is gone; `is_cut`: its bytes go piece by piece.
+    /// Notes that the first free table has lost its name. `is_cut`: whether its bytes go piece by piece.
     pub(in crate::lineage) fn removed(&mut self, is_cut: bool) {
         if let Some(Free { file, bytes }) = self.free.pop_front() {
             self.free_bytes -= bytes;
@@ -174,17 +174,18 @@ impl Retained {
         self.cutting_bytes + self.free_bytes
     }
 
-    /// Returns those of them that are on the device of the fast tier.
+    /// Returns the part of [`Retained::waiting_bytes`] that is on the device of the fast tier, without a file that is
+    /// being cut.
     pub(in crate::lineage) fn fast_waiting_bytes(&self) -> u64 {
         self.fast_free_bytes
     }
 
-    /// Returns those of them that are on the disk.
+    /// Returns the rest of [`Retained::waiting_bytes`].
     pub(in crate::lineage) fn disk_waiting_bytes(&self) -> u64 {
         self.waiting_bytes() - self.fast_waiting_bytes()
     }
 
-    /// Returns the bytes of all retained tables on the disk, with those whose files may go.
+    /// Returns the bytes of all retained tables on the disk, including the tables whose files may go.
     pub(in crate::lineage) fn bytes(&self) -> u64 {
         self.disk_waiting_bytes() + self.inputs.iter().map(Input::disk_bytes).sum::<u64>()
     }

@@ -79,7 +79,7 @@ impl Lineage {
         }
     }
 
-    /// Syncs the manifest and returns how many of its bytes that covers. Bytes appended during the sync are not
+    /// Syncs the manifest and returns how many of its bytes the sync covers. Bytes appended during the sync are not
     /// covered. The caller holds `syncing`.
     async fn sync_manifest(&self) -> Result<u64> {
         let (file, end) = {
@@ -90,15 +90,15 @@ impl Lineage {
         Ok(end)
     }
 
-    /// Notes that the first `to` bytes of the manifest are durable, and releases what is settled by that. The caller
-    /// holds `syncing`.
+    /// Notes that the first `to` bytes of the manifest are durable, and releases the inputs and the log of the edits
+    /// that this settles. The caller holds `syncing`.
     pub(in crate::lineage) fn manifest_synced(&self, to: u64) {
         let settled = self.book().ledger.synced(to);
         self.release(settled);
     }
 
-    /// Releases what newly settled edits held: inputs may go with their last reader, the log at once. The caller holds
-    /// `syncing`, so the log is notified of edits in order.
+    /// Releases the inputs and the log of newly settled edits: inputs when their last reader is gone, the log at once.
+    /// The caller holds `syncing`, so the log is notified of edits in order.
     pub(in crate::lineage) fn release(&self, settled: Option<Settled<Input>>) {
         let Some(Settled { edit, log_start, inputs }) = settled else { return };
         if !inputs.is_empty() {
@@ -109,7 +109,7 @@ impl Lineage {
         self.wake.notify_all();
     }
 
-    /// Keeps tables that may go until their last reader is gone.
+    /// Keeps tables until their last reader is gone. Then they may go.
     fn retain(&self, inputs: impl IntoIterator<Item = Input>) {
         let mut book = self.book();
         book.retained.keep(inputs);
@@ -151,7 +151,7 @@ impl Lineage {
         self.appended(&*file, append, written)
     }
 
-    /// Notes a completed append. Cuts off a short one, so that the next append finds the end where it was.
+    /// Notes a completed append. Cuts off an incomplete one, so that the next append finds the old end of the manifest.
     fn appended(&self, file: &dyn File, append: Append, written: Result<()>) -> Result<u64> {
         match written {
             Ok(()) => {

@@ -3,9 +3,9 @@
 //! A back-end decides two things: what an edit waits for *before* it is appended to the manifest, and what a *round*
 //! does with the outputs of its edits. Its [`Rule`] decides who syncs the manifest, and when.
 //!
-//! A failed sync or write-out poisons (NOB-A7): the kernel may have dropped what it covered, so nothing is retried on
-//! that file. There are two exceptions. [`SyncEachFile`] accepts a full disk before any edit names the table. And a
-//! file that could not be opened for want of a descriptor was not synced at all, so nothing of it was dropped.
+//! A failed sync or write-out poisons (NOB-A7): the kernel may have dropped the pages that it covered, so no sync of
+//! that file is tried again. There are two exceptions. [`SyncEachFile`] accepts a full disk before any edit names the
+//! table. And if a file could not be opened because descriptors ran out, nothing was synced, so no page was dropped.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Home, TableFile, TableId};
@@ -29,7 +29,7 @@ use std::sync::Arc;
 #[non_exhaustive]
 #[cfg_attr(not(feature = "experiments"), allow(dead_code, reason = "the others are chosen by experiments"))]
 pub enum DurabilityBackend {
-    /// Nothing waits: edits are used at once, and a round in the background makes many of them durable together. The
+    /// Edits are used at once, and no caller waits: a round in the background makes many edits durable together. The
     /// predecessors stay on the medium until then (NobLSM, NOB-3, 4, 7 with the readings NOB-A1, A2, A3, A5, A7).
     #[default]
     SettleRounds,
@@ -54,9 +54,9 @@ pub(in crate::lineage) enum Rule {
     EachEdit,
     /// Rounds sync the manifest, and no edit waits.
     Rounds,
-    /// No one. What a later commit of the journal must have covered is believed durable.
+    /// No one syncs the manifest. Everything that a later commit of the journal must have covered is believed durable.
     Commits,
-    /// No one. Everything is believed durable at once.
+    /// No one syncs the manifest. Everything is believed durable at once.
     Nothing,
 }
 
@@ -67,13 +67,13 @@ pub(in crate::lineage) type Step<'a> = Pin<Box<dyn Future<Output = Result<()>> +
 pub(in crate::lineage) trait Backend: Send + Sync {
     /// Returns who syncs the manifest.
     fn rule(&self) -> Rule;
-    /// Runs before an edit that names these tables is appended; `is_flush`: they go to level 0. After `NoSpace` or a
-    /// shortage of descriptors no edit may ever name these tables. Any other error has poisoned.
+    /// Runs before an edit that names these tables is appended; `is_flush`: the edit flushes records. After `NoSpace`
+    /// or a shortage of descriptors no edit may ever name these tables. Any other error has poisoned.
     fn prepare(&self, _outputs: Vec<Unsynced>, _is_flush: bool) -> Step<'_> {
         Box::pin(async { Ok(()) })
     }
-    /// Runs in a round. Afterwards one sync of the manifest, once that has grown, makes these tables and their names
-    /// durable. Any error but a shortage of descriptors has poisoned.
+    /// Runs in a round. Afterwards one sync of a manifest that has grown makes these tables and their names durable.
+    /// Any error except a shortage of descriptors has poisoned.
     fn settle(&self, _outputs: Vec<Unsynced>) -> Step<'_> {
         Box::pin(async { Ok(()) })
     }
@@ -82,7 +82,7 @@ pub(in crate::lineage) trait Backend: Send + Sync {
 /// A table to be made durable.
 pub(in crate::lineage) struct Unsynced {
     pub(in crate::lineage) table: TableFile,
-    /// The file as its writer opened it: the kernel reports every failed write-back there. `None`: opened anew.
+    /// The file as its writer opened it: the kernel reports every failed write-back there. `None`: opened again.
     pub(in crate::lineage) file: Option<Arc<dyn File>>,
 }
 
@@ -123,14 +123,14 @@ struct Tables {
     health: Arc<Health>,
     metrics: Arc<Metrics>,
     disk: TableDirectory,
-    /// That of the fast tier. It may be on another device, so a sync of the manifest commits nothing of it.
+    /// The directory of the fast tier. It may be on another device, so a sync of the manifest commits nothing there.
     fast: Option<TableDirectory>,
 }
 
 /// A directory of tables.
 struct TableDirectory {
     names: BackgroundDirectory,
-    /// One journal commits all files together, as on ext4; see `Storage::commits_together`.
+    /// Whether one journal commits all files together, as on ext4; see `Storage::commits_together`.
     has_one_journal: bool,
 }
 
@@ -138,7 +138,7 @@ struct TableDirectory {
 /// fill its queue.
 const SYNCS_AT_ONCE: usize = 8;
 
-/// How many are written out at the same time. Nobody waits for that, but reads wait behind it.
+/// How many tables are written out at the same time. No caller waits for a write-out, but reads wait behind it.
 const WRITE_OUTS_AT_ONCE: usize = 2;
 
 impl Tables {
@@ -160,8 +160,8 @@ impl Tables {
         Ok(BackgroundFile::new(opened?))
     }
 
-    /// Poisons, unless the error is a shortage of descriptors. That one passes: the kernel was given nothing to sync,
-    /// so it dropped nothing.
+    /// Poisons, unless the error is a shortage of descriptors. A shortage is harmless: the kernel was given nothing to
+    /// sync, so it dropped nothing.
     fn failed(&self, error: Error) -> Error {
         if error.is_shortage() && !planted(Bug::DescriptorsPoison) { error } else { self.health.poison(error) }
     }
@@ -188,8 +188,8 @@ impl Tables {
         self.check_blocks(home, &file)
     }
 
-    /// Checks that the file has all its blocks. ext4 reports a lost write-back only to whoever began it, and that may
-    /// be the kernel itself. Then no sync reports it, but blocks are missing (`docs/durability.md`).
+    /// Checks that the file has all its blocks. ext4 reports a lost write-back only to the caller that began it, which
+    /// may be the kernel itself. Then no sync reports it, but blocks are missing (`docs/durability.md`).
     fn check_blocks(&self, home: Home, file: &BackgroundFile) -> Result<()> {
         let is_lost = self.directory(home).has_one_journal && file.file().is_written_whole() == Some(false);
         if !is_lost || planted(Bug::LostWriteBackSettled) {
@@ -237,7 +237,8 @@ fn homes_of(tables: &[Unsynced]) -> BTreeSet<Home> {
 /// See [`DurabilityBackend::SettleRounds`].
 struct SettleRounds {
     tables: Tables,
-    /// A sync of the manifest commits everything before it, too. Otherwise each file is synced, and the directory.
+    /// Whether a sync of the manifest also commits everything before it. If not, each file and the directory are
+    /// synced.
     commits_together: bool,
 }
 
@@ -286,7 +287,7 @@ impl Backend for SyncEachFile {
 }
 
 impl SyncEachFile {
-    /// Syncs a table, once: after a full disk it is refused.
+    /// Syncs a table. After a full disk the table is refused.
     async fn sync_table(&self, table: Unsynced) -> Result<()> {
         let (file, id) = (table.table, table.table.id);
         if self.refused.lock().contains(&id) {
@@ -313,7 +314,7 @@ impl Backend for Paper {
         Rule::Commits
     }
 
-    /// Syncs a table that leaves the memtable: the only sync of a pair (NOB-2).
+    /// Syncs the table of a flush: the only sync of a key-value pair (NOB-2).
     fn prepare(&self, outputs: Vec<Unsynced>, is_flush: bool) -> Step<'_> {
         Box::pin(async move {
             for table in outputs.into_iter().filter(|_| is_flush) {

@@ -11,7 +11,7 @@
 //! 4. The manifest is synced. One sync serves every edit appended before it (X3).
 //! 5. A `settled` record is appended.
 //!
-//! Invariant: once an edit is settled, a reading of the log from the state's start of the log ends at or after the
+//! Invariant: once an edit is settled, a reading of the log that begins at the state's `log_start` ends at or after the
 //! state's sequence number (`docs/marks.md`).
 
 use crate::error::{Error, Result};
@@ -27,13 +27,13 @@ use std::collections::BTreeSet;
 impl Lineage {
     /// Installs an edit: takes `turn`, appends the edit, and runs `apply`, which makes readers use the new files.
     /// `inputs` are kept until the edit is settled and no reader holds them. With [`Rule::EachEdit`] outputs and log
-    /// are made durable before that, and the edit after it.
+    /// are made durable before the append, and the edit after it.
     ///
-    /// `log_start` returns from where the log is needed once this edit is in force. It is called twice: before the log
-    /// might be synced, and with `turn` held. Its answers must not go back: where the log is not needed up to
-    /// `edit.seq` it is not made durable.
+    /// `log_start` returns the mark from which the log is needed once this edit is in force. It is called with `turn`
+    /// held, and with [`Rule::EachEdit`] also before the log might be synced. The second mark must not lie before the
+    /// first: if the log is not needed up to `edit.seq`, it is not made durable.
     ///
-    /// After `NoSpace` nothing is changed. The caller must discard the outputs and write them anew: a sync that met a
+    /// After `NoSpace` nothing is changed. The caller must discard the outputs and write them again: a sync that met a
     /// full disk may have lost part of them, so they are refused from then on. Any other error has poisoned, and the
     /// edit may or may not survive. Then the caller must leave its outputs and inputs alone.
     pub(crate) async fn install(
@@ -68,13 +68,14 @@ impl Lineage {
         if planted(Bug::ManifestBeforeTables) {
             self.prepare_late(id, &tables, is_flush).await?;
         }
-        // The edit is durable whether or not this succeeds. The settler tries again, and the health has what poisons.
+        // The edit is durable whether or not this succeeds. The settler tries again, and the health reports a poisoning
+        // error.
         let _ = self.record_settled().await;
         Ok(id)
     }
 
     /// Makes the log durable up to `seq`. Replay will skip these records, so their numbers must not be given out again.
-    /// Not needed where replay begins after them: there the numbers go on.
+    /// If replay begins after these records, this is not needed: sequence numbers continue from there.
     pub(in crate::lineage) async fn sync_log(&self, seq: SeqNo) -> Result<()> {
         if seq == SeqNo(0) || planted(Bug::EditBeyondLogAccepted) || planted(Bug::PinnedLogNotSynced) {
             return Ok(());
@@ -87,13 +88,14 @@ impl Lineage {
         tables.map(|table| Unsynced { table, file: self.log_and_tables().unsynced(table) }).collect()
     }
 
-    /// Closes the files that the writers of these tables left open for a sync. `are_synced`: they were synced, and not
-    /// merely replaced.
+    /// Closes the files that the writers of these tables left open for a sync. `are_synced`: whether they were synced
+    /// or merely replaced.
     pub(in crate::lineage) fn forget_unsynced(&self, tables: impl IntoIterator<Item = TableFile>, are_synced: bool) {
         tables.into_iter().for_each(|table| self.log_and_tables().forget_unsynced(table, are_synced));
     }
 
-    /// Appends the edit and switches readers. `is_behind`: the log was not needed up to the edit's number.
+    /// Appends the edit and switches readers. `is_behind`: whether the log was not needed up to the edit's sequence
+    /// number.
     async fn put_in_force(
         &self,
         mut edit: Edit,
@@ -144,8 +146,9 @@ impl Lineage {
         Ok(id)
     }
 
-    /// Applies the edit to the state until its record is appended. Returns its number, and the tables that it takes out
-    /// of one partition while another still names them: these are inputs of the edit that removes them from the last.
+    /// Applies the edit to the state until its record is appended. Returns its number, and the tables that it removes
+    /// from one partition while another partition still names them. Those are inputs of the edit that removes them from
+    /// the last partition.
     fn apply_tentatively(
         &self,
         edit: &mut Edit,
@@ -153,7 +156,7 @@ impl Lineage {
     ) -> std::result::Result<(EditId, BTreeSet<TableId>), String> {
         let book = &mut *self.book();
         let id = EditId(book.state.edit.0 + 1);
-        // A cautious bound may lie before that of an earlier edit. Then the earlier one stays in force.
+        // A cautious mark may lie before the mark of an earlier edit. Then the earlier mark stays in force.
         edit.log_start = edit.log_start.filter(|mark| mark.position > book.state.log_start.position);
         let before = book.state.apply_tentatively(edit, id)?;
         let still_named =

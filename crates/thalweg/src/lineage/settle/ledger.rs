@@ -1,4 +1,4 @@
-//! [`Ledger`]: which edits are durable and which are settled, and what may go because of that (NOB-A2, A3, A5).
+//! [`Ledger`]: which edits are durable and which are settled, and which inputs may go then (NOB-A2, A3, A5).
 //!
 //! An edit passes five stages. Each stage has been reached by a prefix of all edits:
 //! - *appended*: its record is in the manifest, and readers use its outputs.
@@ -39,7 +39,8 @@ pub(in crate::lineage) struct Ledger<T> {
 pub(in crate::lineage) struct Round {
     /// The last edit of the round.
     pub(in crate::lineage) target: EditId,
-    /// The log must be durable up to this number. 0: the log is needed only after what the edits flushed.
+    /// The log must be durable up to this number. 0: the log is needed only from after the records that the edits
+    /// flushed.
     pub(in crate::lineage) seq: SeqNo,
     /// The outputs that no later edit of the round replaced. Only these are needed once the round is settled. Until
     /// then recovery stops before an edit whose outputs are not whole.
@@ -61,7 +62,7 @@ struct Pending<T> {
     appended_ns: u64,
 }
 
-/// The edits and tables that a new manifest has from its beginning.
+/// The edits that a new manifest has from its beginning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::lineage) struct Copied {
     /// The manifest begins with the state at this edit.
@@ -119,7 +120,7 @@ impl<T> Ledger<T> {
         self.sound = self.sound.max(id);
     }
 
-    /// Returns what must become durable so that all edits are sound; `None` if they are.
+    /// Returns the round that makes all edits sound; `None` if they are.
     pub(in crate::lineage) fn to_settle(&self) -> Option<Round> {
         let target = Some(self.appended()).filter(|target| *target > self.sound)?;
         let mut round = Round { target, seq: SeqNo(0), outputs: BTreeSet::new(), replaced: BTreeSet::new() };
@@ -139,7 +140,7 @@ impl<T> Ledger<T> {
             // Outputs come last: an edit adds them whatever the order of its changes is.
             round.outputs.extend(pending.edit.output_files());
         }
-        // Replay begins after these records, and the numbers go on from there.
+        // Replay begins after these records, and sequence numbers continue from there.
         if log_start.seq >= round.seq {
             round.seq = SeqNo(0);
         }
@@ -158,7 +159,7 @@ impl<T> Ledger<T> {
         self.edits.front().map(|pending| pending.appended_ns)
     }
 
-    /// Returns from where the log is needed once all edits are settled, if one of them changes that.
+    /// Returns the mark from which the log is needed once all edits are settled; `None` if no edit changes it.
     pub(in crate::lineage) fn log_start(&self) -> Option<LogMark> {
         self.edits.iter().rev().find_map(|pending| pending.edit.log_start)
     }
@@ -214,7 +215,7 @@ impl<T> Ledger<T> {
         Some(settled)
     }
 
-    /// Returns what a new manifest holds: the state at the last recorded edit, and the edits after it.
+    /// Returns the content of a new manifest: the state at the last recorded edit, and the edits after it.
     pub(in crate::lineage) fn to_rotate(&self) -> (&State, impl Iterator<Item = (EditId, &Edit)>) {
         let edits = self.edits.iter().filter(|pending| pending.id > self.base.edit);
         (&self.base, edits.map(|pending| (pending.id, &pending.edit)))
@@ -235,8 +236,9 @@ impl<T> Ledger<T> {
         (bytes, moved)
     }
 
-    /// Switches to the new manifest, which holds all edits. Durable edits stay durable. Others become durable with
-    /// [`Ledger::synced`] of the new manifest, first when that is in force durably: then the copy is durable.
+    /// Switches to the new manifest, which holds all edits. Durable edits stay durable. The others become durable by
+    /// [`Ledger::synced`] of the new manifest. Its first call comes when the new manifest is in force durably: then the
+    /// copy is durable.
     pub(in crate::lineage) fn move_to_successor(&mut self, copied: Copied, moved: &Moved) {
         let mut rest = moved.edits.iter();
         for pending in &mut self.edits {

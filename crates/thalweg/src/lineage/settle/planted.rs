@@ -1,11 +1,11 @@
-//! The behaviour of some planted bugs, in place of the right one (`docs/testing.md`).
+//! The behaviour of some planted bugs, in place of the correct behaviour (`docs/testing.md`).
 
 use crate::error::Result;
 use crate::format::{EditId, TableFile};
 use crate::lineage::open::Lineage;
 
 impl Lineage {
-    /// Lets the log go at an edit that is not settled.
+    /// Releases the log of an edit that is not settled.
     pub(in crate::lineage) fn let_log_go_unsettled(&self) {
         let log_start = self.book().state.log_start;
         self.log_and_tables().settled(EditId(0), Some(log_start));

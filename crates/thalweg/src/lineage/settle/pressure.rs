@@ -5,11 +5,11 @@ use crate::lineage::removal::retained::Input;
 use crate::lineage::settle::backend::Rule;
 use std::sync::atomic::Ordering;
 
-/// Four times as many bytes as are live may be retained, if the builder does not say, but not more than this in a
-/// database of up to ten times as many bytes.
+/// The upper bound of the default limit of retained bytes. The default is four times the live bytes, but at most this,
+/// or a tenth of the live bytes if that is more.
 pub(crate) const RETAINED_BYTES_MAX: u64 = 1 << 30;
 
-/// As many bytes may be retained in a smaller database, and writers are not slowed down for fewer.
+/// The lower bound of the default limit of retained bytes. Writers are not slowed down for fewer bytes.
 const RETAINED_BYTES_FEW: u64 = 256 << 20;
 
 /// A disk is low on space when the retained bytes exceed this part of its free bytes: a half.
@@ -58,7 +58,7 @@ impl Lineage {
             let fast_retained = ledger.inputs().map(Input::fast_bytes).sum();
             (ledger.inputs().map(Input::disk_bytes).sum(), fast_retained, ledger.log_start())
         };
-        // An earlier look at the journal does not make it commit.
+        // An earlier poll of the journal does not make it commit.
         if self.backend.rule() == Rule::Commits {
             return Some(Reason::Time);
         }
@@ -83,7 +83,7 @@ impl Lineage {
     }
 
     /// Returns whether replaced tables take half of the space that they may take. Compactions fill the other half until
-    /// the first half is given back.
+    /// the first half is released.
     pub(in crate::lineage) fn is_too_much(&self, retained: u64) -> bool {
         match self.settling.retained_bytes_max {
             Some(bytes) => retained > bytes / 2,
@@ -112,7 +112,7 @@ impl Lineage {
         retained as f64 / most as f64
     }
 
-    /// How many bytes may be retained if the builder does not say.
+    /// Returns how many bytes may be retained if the builder does not say.
     fn retained_bytes_default(&self) -> u64 {
         let live = self.book().live_bytes();
         live.saturating_mul(4).clamp(RETAINED_BYTES_FEW, RETAINED_BYTES_MAX).max(live / 10)

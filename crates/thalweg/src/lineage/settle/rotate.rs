@@ -2,14 +2,14 @@
 //!
 //! 1. The new manifest gets the state at the last edit that a `settled` record reaches, and the edits after it,
 //!    verbatim. It is written and synced, with its name. Meanwhile edits still go to the old manifest.
-//! 2. Under `turn` the new manifest gets what was appended meanwhile, and CURRENT is switched. From then on edits go to
-//!    the new manifest.
+//! 2. Under `turn` the new manifest gets the records that were appended meanwhile, and CURRENT is switched. From then
+//!    on edits go to the new manifest.
 //! 3. The root directory is synced, so CURRENT is durable.
 //! 4. The old manifest is removed.
 //!
-//! `syncing` is held throughout. So nothing that only the new manifest holds counts as durable before CURRENT is, and
-//! no edit is settled meanwhile. A crash at any step leaves a CURRENT that names a whole manifest with all durable
-//! edits. The root directory is kept open: after the switch no step may fail for want of a descriptor.
+//! `syncing` is held throughout. So nothing that only the new manifest holds counts as durable before CURRENT is
+//! durable, and no edit is settled meanwhile. A crash at any step leaves a CURRENT that names a whole manifest with all
+//! durable edits. The root directory is kept open: after the switch no step may fail because descriptors ran out.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::lineage::book::OpenManifest;
@@ -68,8 +68,8 @@ impl Lineage {
         }
     }
 
-    /// Puts the written successor in force, with what was appended since the copy. The caller holds `syncing`. After
-    /// `NoSpace`, `Closed` or a shortage of descriptors nothing is changed.
+    /// Puts the written successor in force, with the records that were appended since the copy. The caller holds
+    /// `syncing`. After `NoSpace`, `Closed` or a shortage of descriptors nothing is changed.
     async fn switch(&self, file: &BackgroundFile, header: ManifestHeader, copied: Copied) -> Result<()> {
         let turn = self.turn.lock(&self.environment).await;
         self.check()?;

@@ -14,7 +14,8 @@
 //! one. It stops at the first edit whose outputs are not whole or whose sequence number the log does not reach. All
 //! inputs still exist.
 //!
-//! [`Rule::Commits`] and [`Rule::Nothing`] believe instead of syncing (`docs/durability.md` says what that costs).
+//! [`Rule::Commits`] and [`Rule::Nothing`] believe edits durable without a sync (`docs/durability.md` describes the
+//! cost).
 
 use crate::error::Result;
 use crate::format::EditId;
@@ -40,7 +41,7 @@ impl Lineage {
             Rule::EachEdit => self.settle_synced().await,
             Rule::Rounds => self.round(reason).await,
             Rule::Commits if reason != Reason::Requested => self.poll_journal().await,
-            // A caller that waits gets more than belief, for edits that are not believed durable yet.
+            // For a caller that waits, edits that are not believed durable yet are synced.
             Rule::Commits => self.round(reason).await,
             Rule::Nothing => self.believe_all().await,
         }
@@ -70,7 +71,7 @@ impl Lineage {
         self.record_settled().await
     }
 
-    /// Settles the edits appended so far, where the outputs of each were durable before it was appended.
+    /// Settles the edits appended so far. The outputs of each were durable before it was appended.
     async fn settle_synced(&self) -> Result<()> {
         let target = self.book().ledger.appended();
         self.sync_until(|ledger| ledger.durable() >= target).await?;
@@ -79,7 +80,7 @@ impl Lineage {
         self.sync_until(|ledger| ledger.settled() >= recorded).await
     }
 
-    /// Looks at the journal. What was written before its last commit is believed durable (NOB-6, 8).
+    /// Polls the journal. Everything that was written before its last commit is believed durable (NOB-6, 8).
     async fn poll_journal(&self) -> Result<()> {
         let Some(commits) = self.environment.storage.journal_commits(&self.root) else {
             return self.believe_all().await;
@@ -101,7 +102,7 @@ impl Lineage {
         self.believe(appended, |open| open.end).await
     }
 
-    /// Continues as if a sync had covered the manifest to `end`, and all outputs up to `sound`.
+    /// Continues as if a sync had covered the manifest up to `end`, and the outputs of all edits up to `sound`.
     async fn believe(&self, sound: EditId, end: impl FnOnce(&OpenManifest) -> u64) -> Result<()> {
         {
             let _syncing = self.syncing.lock(&self.environment).await;

@@ -1,5 +1,5 @@
-//! The settler: the background coroutine that runs settle rounds until every edit is settled, also without new edits.
-//! It replaces a manifest that has grown long, too.
+//! The settler: the background coroutine that runs settle rounds until every edit is settled, even if no new edits
+//! come. It also replaces a manifest that has grown long.
 //!
 //! On a full disk it tries again later.
 
@@ -61,7 +61,7 @@ pub(in crate::lineage) async fn run(lineage: Arc<Lineage>) {
             }
             Err(error) => {
                 let delay_ns = lineage.settling_failed(error);
-                // Under pressure, too: a disk that was full a moment ago still is.
+                // The settler waits under pressure, too: a disk that was full a moment ago still is.
                 let ticket = lineage.wake.ticket();
                 lineage.environment.sleep_or(delay_ns, &lineage.wake, ticket).await;
             }
@@ -71,7 +71,7 @@ pub(in crate::lineage) async fn run(lineage: Arc<Lineage>) {
 }
 
 impl Lineage {
-    /// Returns how long edits wait for others to settle with, if nothing presses.
+    /// Returns how long edits wait for others to settle with, unless there is a reason to settle sooner.
     fn settle_delay_ns(&self) -> u64 {
         match self.backend.rule() {
             Rule::Commits => self.settling.interval_ns.saturating_mul(POLL_INTERVALS),

@@ -10,17 +10,17 @@ use crate::lineage::state::undo::{TakeBack, Undo};
 use crate::table::TableMeta;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The tables that an edit has taken out, as far as its second half needs them.
+/// The tables that the first half of an edit has removed, as far as the second half needs them.
 #[derive(Default)]
 struct TakenOut {
     /// Tables that come back at another level.
     moved: Vec<(LevelPlace, TableMeta)>,
-    /// Of each partition: how many fast tables are left below where the newest one stood that was removed.
+    /// For each partition: how many of the remaining fast tables stand below the place of the newest removed one.
     fast: BTreeMap<(KeyspaceId, PartitionId), usize>,
 }
 
 impl TakenOut {
-    /// A fast table was removed that stood at `index` of those left.
+    /// Notes the removal of a fast table that stood at `index` of those left.
     fn removed_fast(&mut self, partition: (KeyspaceId, PartitionId), index: usize) {
         let below = self.fast.entry(partition).or_insert(index);
         *below = if index < *below { *below - 1 } else { index };
@@ -72,8 +72,8 @@ impl State {
         self.put_in(changes, taken, undo)
     }
 
-    /// Makes the changes that remove something, and those of keyspaces and partitions. Returns what the
-    /// second half of the edit needs of them.
+    /// Makes the changes that remove something, and the changes of keyspaces and partitions. Returns the removed tables
+    /// that the second half of the edit needs.
     fn take_out(&mut self, changes: &[Change], undo: &mut Vec<Undo>) -> Result<TakenOut, String> {
         let mut taken = TakenOut::default();
         for change in changes {
@@ -223,7 +223,7 @@ impl State {
                 return Err(format!("table {} twice in one edit", meta.id));
             }
         }
-        // Most tables are older than all of these; and there may be thousands of tables.
+        // Most tables are older than all added ones, and there may be thousands of tables.
         let Some(least) = added.first().copied() else { return Ok(()) };
         let is_added = |meta: &&TableMeta| meta.id >= least && added.contains(&meta.id);
         match self.tables().chain(self.fast_tables()).find(is_added) {

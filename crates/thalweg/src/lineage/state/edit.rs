@@ -23,26 +23,26 @@ pub(crate) enum Change {
     Move { keyspace: KeyspaceId, partition: PartitionId, from: u8, to: u8, table: TableId },
     /// Adds an output to the fast tier.
     AddFast { keyspace: KeyspaceId, partition: PartitionId, place: FastPlace, meta: TableMeta },
-    /// Removes an input from the fast tier; as [`Change::Remove`].
+    /// Removes an input from the fast tier, like [`Change::Remove`].
     RemoveFast { keyspace: KeyspaceId, partition: PartitionId, table: TableId },
     /// Says that every record of the partition at or below `seq` is in its tables, so replay skips these records.
     Flushed { keyspace: KeyspaceId, partition: PartitionId, seq: SeqNo },
     /// Splits a partition: it keeps the keys below `at`, and a new partition, `into`, gets the others. A table with
     /// keys on both sides is then in both partitions.
     Split { keyspace: KeyspaceId, partition: PartitionId, at: Box<[u8]>, into: PartitionId },
-    /// Merges `next`, the neighbour to the right, into the partition; `next` ends. Every record that is in no table of
-    /// the two is newer than what either has flushed.
+    /// Merges `next`, the neighbour to the right, into the partition and removes `next`. Every record that is in no
+    /// table of the two partitions is newer than all that either has flushed.
     Merge { keyspace: KeyspaceId, partition: PartitionId, next: PartitionId },
 }
 
 /// Where a table stands among the fast tables of its partition that have some of its keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FastPlace {
-    /// Above them: a memtable has become it.
+    /// Above them: a flush wrote the table.
     Newest,
-    /// Below those that the edit leaves: the merge of older ones has made it.
+    /// Below those that the edit leaves: a merge of older tables wrote the table.
     Oldest,
-    /// Where the newest input of the edit stood: the merge of some in the middle has made it.
+    /// Where the newest input of the edit stood: a merge of tables in the middle wrote the table.
     Inputs,
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Edit {
     pub(crate) changes: Vec<Change>,
     /// The highest sequence number that the edit takes over from memtables (0: none). The log must be durable up to it.
     pub(crate) seq: SeqNo,
-    /// From where the log is needed once the edit is settled; `None`: the edit does not change that.
+    /// The mark from which the log is needed once the edit is settled; `None` if the edit does not change it.
     pub(crate) log_start: Option<LogMark>,
 }
 

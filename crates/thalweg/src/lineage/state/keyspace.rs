@@ -16,7 +16,7 @@ pub(crate) struct PartitionState {
     pub(crate) flushed: SeqNo,
     /// Level 0 in flush order (oldest first), the others in key order.
     pub(crate) levels: Vec<Vec<TableMeta>>,
-    /// Tables of the fast tier, which lie above level 0. Where two have the same keys the later one is newer.
+    /// Tables of the fast tier, which lie above level 0. If two have a key in common, the later one is newer.
     pub(crate) fast: Vec<TableMeta>,
 }
 
@@ -150,7 +150,7 @@ impl KeyspaceState {
         Ok(index)
     }
 
-    /// Takes back a split: `before` is what stood at `index`.
+    /// Takes back a split; `before` is the partition that stood at `index`.
     pub(in crate::lineage) fn unsplit(&mut self, index: usize, before: PartitionState, next_partition: PartitionId) {
         self.splits.remove(index);
         self.partitions.remove(index + 1);

@@ -166,7 +166,7 @@ impl State {
         Ok(index)
     }
 
-    /// Checks that the table's numbers are in order, and that the partition has keys that the table may have.
+    /// Checks that the table's keys and sequence numbers ascend, and that its key range overlaps the partition.
     fn check_range(&self, keyspace: KeyspaceId, partition: PartitionId, meta: &TableMeta) -> Result<(), String> {
         if meta.key_min > meta.key_max || meta.seq_min > meta.seq_max || meta.seq_max > SeqNo::MAX {
             return Err(format!("table {} with keys or sequence numbers that descend", meta.id));

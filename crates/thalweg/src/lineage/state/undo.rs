@@ -100,7 +100,7 @@ impl State {
             }
             Undo::Unremove { at, index, meta } => {
                 if let Ok(partition) = self.partition(at.keyspace, at.partition) {
-                    // A trim since may have taken the emptied level away.
+                    // A trim may have removed the emptied level.
                     let number = usize::from(at.level);
                     if partition.levels.len() <= number {
                         partition.levels.resize_with(number + 1, Vec::new);
@@ -121,7 +121,7 @@ impl TakeBack {
         TakeBack { steps: Vec::new(), next_keyspace, next_table, log_start, edit, seq }
     }
 
-    /// Returns the list to which each step of the edit adds what takes it back.
+    /// Returns the list to which each step of the edit appends its undo step.
     pub(in crate::lineage) fn steps(&mut self) -> &mut Vec<Undo> {
         &mut self.steps
     }

@@ -1,4 +1,5 @@
-//! [`Child`]: what a partition's entries are merged from, without a call through a table of functions for each entry.
+//! [`Child`]: one input of the merge of a partition's entries. It is an enum, so that no entry costs a call through a
+//! table of functions.
 
 use super::super::fast_level::{FastTableHandle, SortedTables};
 use super::level::{LevelCursor, LevelTables};
@@ -21,7 +22,7 @@ pub(crate) enum Child {
     Level(LevelCursor<LevelTables, Arc<Table>>),
 }
 
-/// Passes a call on to the cursor it is.
+/// Passes a call on to the cursor that the child holds.
 macro_rules! each {
     ($child:expr, $cursor:ident => $call:expr) => {
         match $child {

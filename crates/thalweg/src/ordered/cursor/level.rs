@@ -10,7 +10,7 @@ use crate::table::{Table, TableCursor};
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A table, as a level needs it.
+/// A table of a level: its key range and its cursors.
 pub(crate) trait Source {
     /// A position in the table.
     type Cursor: Cursor;
@@ -18,7 +18,7 @@ pub(crate) trait Source {
     fn key_min(&self) -> &[u8];
     /// The last user key.
     fn key_max(&self) -> &[u8];
-    /// A cursor over the table, which it keeps alive.
+    /// A cursor over the table. The cursor keeps the table alive.
     fn cursor(&self) -> Self::Cursor;
 }
 
@@ -35,7 +35,7 @@ impl Source for Arc<Table> {
     }
 }
 
-/// The tables of one level of a super version, kept alive together with all the others.
+/// The tables of one level of a super version. They keep the tables of all its other levels alive, too.
 pub(crate) struct LevelTables {
     pub(crate) levels: Arc<Levels>,
     pub(crate) level: usize,
@@ -62,7 +62,7 @@ where
     L: Deref<Target = [S]>,
     S: Source,
 {
-    /// `sources` (a `Vec`, an `Arc` of a slice, …) are sorted by key and disjoint.
+    /// Makes a cursor over `sources` (a `Vec`, an `Arc` of a slice, …), which are sorted by key and disjoint.
     pub(crate) fn new(sources: L) -> Self {
         debug_assert!(sources.windows(2).all(|pair| matches!(pair, [a, b] if a.key_max() < b.key_min())));
         LevelCursor { sources, index: 0, open: None, valid: false }
@@ -83,7 +83,7 @@ where
         self.sources.partition_point(|source| source.key_max() < user_key)
     }
 
-    /// Does `seek` in table `index`, then walks on to the first entry of a later table where there is none in it.
+    /// Does `seek` in table `index`. If that finds no entry, walks on to the first entry of a later table.
     fn settle_forward(&mut self, index: usize, seek: impl FnOnce(&mut S::Cursor) -> Result<()>) -> Result<()> {
         self.valid = false;
         let Some(table) = self.table(index) else { return Ok(()) };

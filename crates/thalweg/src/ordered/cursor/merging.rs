@@ -7,8 +7,8 @@
 //! unknown, or the place in the heap of the child that comes next: while the top stays before it, a step compares once.
 //!
 //! Entries are unique by key and sequence number, but the same entry may come from two children: a sealed memtable and
-//! the table it was flushed to, seen in one breath. Both copies are given; the earlier child's comes first forwards
-//! and last backwards. Where the direction turns at such an entry, the other copy may be left out.
+//! the table that it was flushed to, if both are seen at once. Both copies are given; the earlier child's copy comes
+//! first forwards and last backwards. If the direction turns at such an entry, the other copy may be left out.
 
 use crate::error::Result;
 use crate::format::{Cursor, CursorEntry, EntryKind, SeqNo, Slice, key};
@@ -21,7 +21,7 @@ pub(crate) struct MergingCursor<C> {
     heap: Vec<usize>,
     runner_up: Option<usize>,
     direction: Direction,
-    /// The entry at which the direction turns; a buffer that is kept.
+    /// The key of the entry at which the direction turns. The buffer is used again.
     turn_key: Vec<u8>,
 }
 
@@ -58,8 +58,8 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// Turns to `direction`: the top stays where it is, the others go to its other side. They are sought there, as a
-    /// step back from where they are could meet an entry that was inserted meanwhile, on the wrong side of the top.
+    /// Turns to `direction`: the top stays where it is, and the other children seek to its other side. A step back from
+    /// where they are could meet an entry that was inserted meanwhile, on the wrong side of the top.
     fn turn(&mut self, direction: Direction) -> Result<()> {
         let top = self.top();
         let mut turn_key = std::mem::take(&mut self.turn_key);
@@ -134,7 +134,7 @@ impl<C: Cursor> MergingCursor<C> {
         }
     }
 
-    /// Where in the heap the child lies that comes first of the one or two below `place`.
+    /// The place in the heap of the child that comes first among the one or two below `place`.
     fn first_below(&self, place: usize) -> usize {
         let left = 2 * place + 1;
         match (self.heap.get(left), self.heap.get(left + 1)) {

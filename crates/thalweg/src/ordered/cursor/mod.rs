@@ -1,4 +1,4 @@
-//! Cursors over what a partition is made of: merged, concatenated, cut down to what a reader may see.
+//! Cursors over the memtables and tables of a partition: merged, concatenated, cut down to what a reader may see.
 //!
 //! In reading order: `bounds` (which keys of a range are wanted), `child` (one input of a merge), `level`, `merging`,
 //! `visible`, `range`.

@@ -1,8 +1,8 @@
 //! [`DoubleEnded`]: a range of a partition, walked from both ends.
 //!
 //! Each end has a [`VisibleCursor`] of its own, made when that end is first asked. Both see the same entries (same
-//! snapshot, same bounds), so the ends meet where one comes to a key that the other gave; that key is the first thing
-//! past the rest, and neither end reads beyond it.
+//! snapshot, same bounds), so the ends meet when one comes to a key that the other gave. That key is the first one past
+//! the remaining entries, and neither end reads beyond it.
 //!
 //! Invariants: keys given at the front ascend, keys given at the back descend, and every front key is less than every
 //! back key. Once an end has met the other, come to its end or failed, there is nothing more at either end.
@@ -34,14 +34,14 @@ pub(crate) struct DoubleEnded<O: Open> {
 }
 
 impl<O: Open> DoubleEnded<O> {
-    /// `source` is asked at the first call of `next` and of `next_back`, also after [`DoubleEnded::skip_below`] and
-    /// [`DoubleEnded::skip_above`]. All cursors must hold the same entries up to `snapshot`: the caller pins one state
-    /// of the partition.
+    /// Makes a range over `source`. The first call of `next` and of `next_back` opens a cursor of `source`, and so does
+    /// the first such call after [`DoubleEnded::skip_below`] or [`DoubleEnded::skip_above`]. All cursors must hold the
+    /// same entries up to `snapshot`: the caller pins one state of the partition.
     pub(crate) fn new(source: O, snapshot: SeqNo, bounds: Bounds) -> Self {
         DoubleEnded { source, snapshot, bounds, front: None, back: None, done: false }
     }
 
-    /// Leaves out what is below `key`, and what was given.
+    /// Leaves out the entries below `key`, and those that were given.
     pub(crate) fn skip_below(&mut self, key: &[u8]) {
         self.leave_given();
         if !self.bounds.is_below(key) {
@@ -49,7 +49,7 @@ impl<O: Open> DoubleEnded<O> {
         }
     }
 
-    /// Leaves out what is above `key`, and what was given.
+    /// Leaves out the entries above `key`, and those that were given.
     pub(crate) fn skip_above(&mut self, key: &[u8]) {
         self.leave_given();
         if !self.bounds.is_above(key) {
@@ -68,13 +68,13 @@ impl<O: Open> DoubleEnded<O> {
     }
 
     /// Excludes the keys that were given from the bounds, and drops the cursors: the next step makes new ones. A cursor
-    /// that exists has given a key, because an end or an error ends it.
+    /// that exists has given a key, because the end or an error drops both cursors.
     fn leave_given(&mut self) {
         self.bounds = self.rest();
         (self.front, self.back) = (None, None);
     }
 
-    /// The bounds of what is left: a cursor that is there has given a key.
+    /// The bounds of the remaining entries. A cursor that exists has given a key.
     pub(crate) fn rest(&self) -> Bounds {
         let last = |cursor: &VisibleCursor<O::Cursor>| match planted(Bug::NewerViewRepeats) {
             true => Bound::Included(Slice::from(cursor.last())),
@@ -90,7 +90,7 @@ impl<O: Open> DoubleEnded<O> {
         &self.source
     }
 
-    /// Ends it, and gives back what the cursors were made of.
+    /// Ends the range, and returns the source of its cursors.
     pub(crate) fn into_source(self) -> O {
         self.source
     }
@@ -103,13 +103,14 @@ impl<O: Open> DoubleEnded<O> {
             make(self.source.open(), self.snapshot, self.bounds.clone())
         });
         let Some((key, value)) = cursor.next()? else { return Ok(None) };
-        // An end that came to its end, or failed, ended the other too: the other's last key was given.
+        // If the other end had come to its end or failed, this one would have ended, too. So the other's last key was
+        // given.
         let met =
             other.as_ref().is_some_and(|other| if backwards { *key <= *other.last() } else { *key >= *other.last() });
         Ok((!met).then_some((key, value)))
     }
 
-    /// A step, and the end of both ends when there was none.
+    /// Takes a step. Ends both ends if the step finds no entry or fails.
     #[inline(always)]
     fn fused_step(&mut self, backwards: bool) -> Option<Result<(Slice, Slice)>> {
         if self.done {
@@ -118,7 +119,7 @@ impl<O: Open> DoubleEnded<O> {
         let found = self.step(backwards).transpose();
         if !matches!(found, Some(Ok(_))) {
             self.done = true;
-            // Lets go of blocks and files early: callers keep spent iterators.
+            // Releases blocks and files early: callers keep spent iterators.
             (self.front, self.back) = (None, None);
         }
         found

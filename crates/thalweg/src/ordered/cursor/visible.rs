@@ -25,9 +25,9 @@ pub(crate) struct VisibleCursor<C> {
     direction: Direction,
     state: State,
     decided: Slice,
-    /// Going forwards: the inner cursor is at the version that decided.
+    /// Going forwards: the inner cursor is at the version that decided the key.
     is_at_decided: bool,
-    /// A key with versions that the snapshot does not see; a buffer that is kept.
+    /// A key with versions that the snapshot does not see. The buffer is used again.
     unseen: Vec<u8>,
 }
 
@@ -119,7 +119,7 @@ impl<C: Cursor> VisibleCursor<C> {
             steps = 0;
             self.decided = Slice::from(entry.key);
             self.state = State::Decided;
-            // The inner cursor stays, so that an error of its next step does not take this entry along.
+            // The inner cursor stays, so that an error of its next step does not lose this entry.
             self.is_at_decided = true;
             if entry.kind == EntryKind::Put {
                 return Ok(Some((self.decided.clone(), entry.value.into_slice())));
@@ -158,7 +158,7 @@ impl<C: Cursor> VisibleCursor<C> {
         }
     }
 
-    /// Going backwards, leaves the versions of the decided key that are newer than the snapshot.
+    /// Going backwards, steps past the versions of the decided key that are newer than the snapshot.
     fn pass_newer_versions(&mut self) -> Result<()> {
         for _ in 0..STEPS_MAX {
             if !self.inner.valid() || !self.at_decided() {
@@ -209,7 +209,7 @@ impl<C: Cursor> VisibleCursor<C> {
         self.state = State::Decided;
     }
 
-    /// To the first version of the first key that is not below the range.
+    /// Seeks to the first version of the first key that is not below the range.
     fn seek_lower(&mut self) -> Result<()> {
         match self.bounds.lower() {
             Bound::Included(key) => self.inner.seek(key, SeqNo::MAX),
@@ -218,7 +218,7 @@ impl<C: Cursor> VisibleCursor<C> {
         }
     }
 
-    /// To the last version of the last key that is not above the range.
+    /// Seeks to the last version of the last key that is not above the range.
     fn seek_upper(&mut self) -> Result<()> {
         match self.bounds.upper() {
             Bound::Included(key) => self.inner.seek_before(&successor(key), SeqNo::MAX),

@@ -1,4 +1,4 @@
-//! The calls that cached and direct files make alike.
+//! The calls that cached and direct files share.
 
 use crate::error::{Error, Result};
 use rustix::fs::FallocateFlags;
@@ -14,7 +14,7 @@ pub(super) fn create(path: &Path) -> Result<fs::File> {
     created.map_err(|error| Error::io("create", path, error))
 }
 
-/// Reads at `offset`, and again after an interruption.
+/// Reads at `offset`; repeats the read after an interruption.
 pub(super) fn read(file: &fs::File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     loop {
         match file.read_at(buffer, offset) {

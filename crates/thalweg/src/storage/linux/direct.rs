@@ -22,10 +22,10 @@ use std::time::{Duration, Instant};
 /// Bytes that one read through a copy moves at most; a longer read comes back short.
 const COPIED_READ_BYTES_MAX: usize = 1 << 20;
 
-/// How often a direct read that failed ([`read`]) is made again,
+/// The most repetitions of a failed direct read; see [`read`].
 const READS_AGAIN: u32 = 32;
 
-/// and for how long: a medium that fails may take seconds to say so.
+/// The time after which a failed direct read is not repeated: a failing medium may take seconds to report an error.
 const READS_AGAIN_FOR: Duration = Duration::from_secs(1);
 
 /// A file that is open for direct I/O.
@@ -105,10 +105,10 @@ fn refuses_direct(error: &io::Error) -> bool {
 
 /// Makes one direct read.
 ///
-/// The kernel writes back what is dirty in the page cache before it reads. Where another page becomes dirty in
-/// between, and has no block yet, the read fails with `EIO` ("Direct I/O collision with buffered writes" in the
-/// kernel's log). So after an `EIO` the file is synced, which gives the page its block, and the read made again. A
-/// medium that fails gives the same error every time.
+/// The kernel writes dirty pages of the page cache back before it reads. If another page becomes dirty in between, and
+/// has no block yet, the read fails with `EIO` ("Direct I/O collision with buffered writes" in the kernel's log). So
+/// after an `EIO` the file is synced, which gives the page its block, and the read is repeated. A failing medium gives
+/// the same error every time.
 fn read(file: &fs::File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let start = Instant::now();
     let mut found = calls::read(file, offset, buffer);
@@ -151,7 +151,8 @@ impl DirectFile {
         Ok(moved)
     }
 
-    /// Makes one direct read; of a handle for reads as [`read`]: a sync that fails is to be told to who writes.
+    /// Makes one direct read; on a handle for reads only, as [`read`] does. On a writable handle the sync in [`read`]
+    /// could take an error that the writer must get.
     fn read_once_written(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         match self.mode {
             OpenMode::ReadWrite => calls::read(&self.file, offset, buffer),

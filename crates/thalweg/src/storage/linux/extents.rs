@@ -2,8 +2,9 @@
 //! which writes nothing for the answer).
 //!
 //! On ext4 a write-back that meets a damaged block map drops the pages, and reports that only to the caller that began
-//! the write-back. If the kernel's own flusher began it, nobody is told. What is left is a hole, or blocks that were
-//! reserved and never written; this file looks for both. A file that was written out and waited for has neither.
+//! the write-back. If the kernel's own flusher began it, the loss is reported to nobody. The file then has a hole, or
+//! blocks that were reserved and never written; this module looks for both. A file whose write-out was awaited has
+//! neither.
 //!
 //! Locks: none. Allocates nothing.
 #![allow(unsafe_code)]
@@ -19,7 +20,7 @@ const LAST: u32 = 0x1;
 /// The flags of an extent without blocks: of unknown place, not allocated yet.
 const NOT_ALLOCATED: u32 = 0x2 | 0x4;
 
-/// The flags of an extent without written blocks: also those that are allocated and read as zeros.
+/// The flags of an extent without written blocks. Blocks that are allocated and read as zeros also count as unwritten.
 const NOT_WRITTEN: u32 = NOT_ALLOCATED | 0x800;
 
 /// `struct fiemap_extent`.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 struct LinuxFile {
     file: fs::File,
     path: Arc<Path>,
-    /// Whether a sync is `fsync`: the `fdatasync` of a directory may leave out its new names.
+    /// Whether this is a directory. Its sync is `fsync`, because `fdatasync` of a directory may leave out new names.
     is_directory: bool,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! On ext4 with a journal, a sync of a file whose length grew commits the running transaction, and with it every
 //! earlier change of names, lengths and blocks in the file system. With barriers the device's cache is flushed before
-//! the commit is written (`docs/durability.md` has the argument). The test is positive: what cannot be read or is not
-//! known is `false`.
+//! the commit is written (`docs/durability.md` has the argument). The test is positive: a property that cannot be read
+//! or is not known counts as `false`.
 //!
 //! Locks and state: none.
 
@@ -20,18 +20,18 @@ pub(super) fn is_shared(directories: &[&Path]) -> bool {
         return false;
     }
     let Some(name) = device_name(device) else { return false };
-    // One option a line, defaults included. `data=` is listed only with a journal.
+    // The file lists one option a line, defaults included. It lists `data=` only with a journal.
     let options = fs::read_to_string(format!("/proc/fs/ext4/{name}/options"));
     // A journal on another device has that device's name. A commit then flushes the journal's device, and the file
     // system's device only for data that the commit wrote itself.
     options.is_ok_and(|options| commits_together(&options)) && commits_of(&name).is_some()
 }
 
-/// Whether the options of a mounted ext4 say so.
+/// Whether an ext4 with these mount options is writable, and has a journal with barriers and synchronous commits.
 fn commits_together(options: &str) -> bool {
     let has = |wanted: &str| options.lines().any(|option| option == wanted);
     let journals = ["data=ordered", "data=writeback"].into_iter().any(has);
-    // With `journal_async_commit` a commit record may be on the medium without what it commits.
+    // With `journal_async_commit` a commit record may reach the medium without the blocks that it commits.
     journals && has("rw") && has("barrier") && !has("journal_async_commit")
 }
 

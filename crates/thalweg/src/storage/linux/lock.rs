@@ -47,7 +47,7 @@ pub(super) fn take(path: &Path, is_shared: bool) -> Result<LinuxLock> {
     let metadata = file.metadata().map_err(failed)?;
     let identity = (metadata.dev(), metadata.ino());
     let is_taken = {
-        // Under one lock, so that a caller that is refused meanwhile finds the file in the list.
+        // One lock covers both steps, so that a caller that is refused meanwhile finds the file in the list.
         let mut held = held();
         let is_taken = try_lock(&file, is_shared).map_err(failed)?;
         held.extend(is_taken.then_some(identity));

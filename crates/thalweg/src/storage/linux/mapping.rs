@@ -1,19 +1,19 @@
 //! [`LinuxMapping`]: a file mapped shared and writable, so that a store is a write to the page cache.
 //!
 //! A mapping exists only where a store can neither fail nor move a block: ext2, ext3 and ext4 overwrite in place, and
-//! [`map`] also requires that all blocks are allocated. A write-back marks blocks as written that were only allocated;
-//! if that takes a block of the extent tree, ext4 has reserved blocks for it, also on a full disk. Elsewhere (XFS with
-//! shared extents, btrfs, sparse files) a store may need space that is not left, and the kernel then sends a signal.
-//! There the callers write by position.
+//! [`map`] also requires that all blocks are allocated. A write-back marks allocated blocks as written. If that needs a
+//! block of the extent tree, ext4 has reserved blocks for it, also on a full disk. Elsewhere (XFS with shared extents,
+//! btrfs, sparse files) a store may need space that is not left, and the kernel then sends a signal. There the callers
+//! write by position.
 //!
 //! It relies on these properties of Linux:
 //! - A store is in the page cache at once: readers of the file see it, and it survives the death of the process.
 //! - `msync(MS_SYNC)` of a range is `vfs_fsync_range(file, range, datasync)`: it writes the dirty folios of that range
 //!   only, waits for them, and flushes the device. Pages outside the range that were populated stay writable and dirty,
 //!   so stores to them do not fault. A sync of the whole file would write and write-protect all pages.
-//! - A folio may have many pages (ext4 from Linux 6.16 on; seen: 512 KiB). A store to one of them makes all dirty once
-//!   the folio was written, and a sync writes and write-protects all. So a log that is synced every few records is not
-//!   mapped (`log/demand.rs`).
+//! - A folio may have many pages (ext4 from Linux 6.16 on; seen: 512 KiB). Once the folio was written, a store to one
+//!   of its pages makes all of them dirty, and a sync writes and write-protects all of them. So a log that is synced
+//!   every few records is not mapped (`log/demand.rs`).
 //! - Before the kernel writes a dirty page it write-protects the page in every mapping, and interrupts every processor
 //!   that runs the process: an interrupt a page. `madvise(MADV_DONTNEED)` of a range takes its pages out of the mapping
 //!   with one interrupt, and leaves them dirty in the page cache.
@@ -44,7 +44,7 @@ const EXT_MAGIC: i64 = 0xef53;
 /// Bytes of the unit of `st_blocks`.
 const STAT_BLOCK_BYTES: u64 = 512;
 
-/// Pages that are worth a call of `madvise`.
+/// The fewest pages that are worth a call of `madvise`.
 const RELEASED_PAGES_MIN: u64 = 4;
 
 /// A mapping of the first bytes of a file.
@@ -85,7 +85,7 @@ pub(super) fn map(file: BorrowedFd<'_>, path: &Arc<Path>, bytes: u64) -> Result<
     match start {
         Ok(start) => Ok(NonNull::new(start.cast())
             .map(|start| Arc::new(LinuxMapping { start, bytes: length, path: Arc::clone(path) }) as Arc<dyn Mapping>)),
-        // No more mappings are possible, or none of this file. Writes by position need neither.
+        // No more mappings are possible, or this file cannot be mapped. Writes by position need no mapping.
         Err(Errno::NOMEM | Errno::NODEV) => Ok(None),
         Err(error) => Err(failed(error)),
     }

@@ -2,7 +2,7 @@
 //!
 //! The page cache's part is the minimum of what the machine has available and of what each control group on the way to
 //! the root leaves (both versions of control groups). A group leaves the least of its limits, minus its usage, plus the
-//! file pages in that usage, because the kernel can evict those. What cannot be read sets no limit.
+//! file pages in that usage, because the kernel can evict those. A value that cannot be read sets no limit.
 
 use rustix::process::{Resource, getrlimit};
 use std::fs;
@@ -44,7 +44,7 @@ pub(super) fn memory_max() -> Option<u64> {
     least_of_groups(group_limit_bytes).into_iter().chain(machine).min()
 }
 
-/// The least of what the control groups of the process say, each given as its line and the mounts.
+/// The least value that `of_line` gives for the lines of `/proc/self/cgroup`, each with the mounts of the process.
 fn least_of_groups(of_line: fn(&str, &str) -> Option<u64>) -> Option<u64> {
     let groups = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
@@ -82,7 +82,7 @@ fn group_limit_bytes(line: &str, mountinfo: &str) -> Option<u64> {
     least(line, mountinfo, limit_of)
 }
 
-/// The least of what the groups of one line, and those above them, say.
+/// The least value that `of_group` gives for the groups of one line and the groups above them.
 fn least(line: &str, mountinfo: &str, of_group: fn(&Path, &Names) -> Option<u64>) -> Option<u64> {
     let mut fields = line.splitn(3, ':').skip(1);
     let (controllers, path) = (fields.next()?, fields.next()?);

@@ -10,7 +10,7 @@
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// The system call's number (linux/include/uapi/asm-generic/unistd.h). On MIPS it is no call, and so an error.
+/// The system call's number (linux/include/uapi/asm-generic/unistd.h). On MIPS no call has this number, so it fails.
 const CACHESTAT: libc::c_long = 451;
 
 /// Bytes of a page.

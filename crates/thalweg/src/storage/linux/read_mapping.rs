@@ -2,8 +2,8 @@
 //! call.
 //!
 //! Only copies leave the mapping, made through raw pointers: a reader works on a copy of its own, which no fault and no
-//! writer can change. [`super::sigbus`] reports a page that cannot be read after the copy. The mapping then fails all
-//! reads, and a read by position reports the error.
+//! writer can change. After the copy, [`super::sigbus`] reports a page that could not be read. The mapping then fails
+//! all reads, and a read by position reports the error.
 //!
 //! It relies on Linux for this: the file keeps its length while it is mapped (a table is cut to its length before it is
 //! opened), or reads past its end fail as above. A file that was unlinked keeps its bytes until it is unmapped.

@@ -173,7 +173,7 @@ static PAGE_BYTES: AtomicUsize = AtomicUsize::new(4096);
 /// The signal's code for a load from broken memory (asm-generic/siginfo.h).
 const BUS_MCEERR_AR: c_int = 4;
 
-/// Does what would be done about the signal without this handler.
+/// Handles the signal as if this handler were not installed.
 ///
 /// # Safety
 /// The arguments are those of a handler.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 /// The types in `statfs` of file systems in memory (linux/magic.h, fs/ramfs).
 const TMPFS_MAGIC: i64 = 0x0102_1994;
 const RAMFS_MAGIC: i64 = 0x8584_58f6;
-/// Those of file systems that allocate blocks at write-back, and keep space for them from the write on.
+/// The types of file systems that allocate blocks at write-back, and keep space for them from the write on.
 const EXT4_MAGIC: i64 = 0xef53;
 const XFS_MAGIC: i64 = 0x5846_5342;
 
@@ -133,7 +133,7 @@ impl Storage for LinuxStorage {
     }
 
     fn free_bytes(&self, directory: &Path) -> Option<u64> {
-        // Some file systems do not count, and report 0 for everything.
+        // Some file systems do not count their blocks, and report 0 for everything.
         let found = rustix::fs::statvfs(directory).ok().filter(|found| found.f_blocks > 0)?;
         Some(found.f_bavail.saturating_mul(found.f_frsize))
     }

@@ -44,8 +44,8 @@ impl Image {
     /// memory.
     pub(super) fn after_power_cut(&self, strictness: Strictness, memory: Option<&str>, random: &mut Random) -> Image {
         let in_memory = memory.map_or_else(BTreeSet::new, |name| self.files_in(name));
-        // Drawn for each crash, and for changes apart from pages: so crashes are frequent where nearly nothing or
-        // nearly everything survives, or nearly all changes and nearly no data.
+        // Each crash draws one probability for changes and one for pages. So crashes are frequent where nearly nothing
+        // or nearly everything survives, or nearly all changes and nearly no data.
         let mut draw = || [125, 500, 875][random.below(3) as usize];
         let (changes_per_mille, pages_per_mille) = (draw(), draw());
         let kept = match strictness {
@@ -85,7 +85,7 @@ impl Image {
         })
     }
 
-    /// The files that have or had a name in a directory whose name begins so.
+    /// The files that have or had a name in a directory whose name begins with `directory`.
     fn files_in(&self, directory: &str) -> BTreeSet<InodeId> {
         let named = |entries: &Directory| {
             let all = entries.live.iter().chain(&entries.durable);

@@ -63,8 +63,8 @@ impl SimulatedDisk {
     }
 
     /// Cuts the power at the operation with which [`SimulatedDisk::operations`] reaches `operation`, or at the next one
-    /// if the count is already there. By the seed, that operation takes effect wholly, in part or not at all. It and
-    /// all later ones fail.
+    /// if the count is already there. The seed decides whether that operation takes effect wholly, in part or not at
+    /// all. It and all later ones fail.
     pub fn crash_at(&self, operation: u64) {
         self.disk().cut_at = Some(operation);
     }
@@ -107,7 +107,7 @@ impl SimulatedDisk {
     }
 
     /// The number of operations so far: every call of [`crate::storage::Storage`], [`crate::storage::File`] and
-    /// [`crate::storage::Mapping`], but `path`, and stores to a mapping, which cannot fail.
+    /// [`crate::storage::Mapping`], except `path` and stores to a mapping; these cannot fail.
     pub fn operations(&self) -> u64 {
         self.disk().operations
     }
@@ -161,16 +161,16 @@ impl SimulatedDisk {
         self.disk().properties.refuses_mappings = refuse;
     }
 
-    /// Puts the files of directories whose names begin so in persistent memory, which their file system writes to
-    /// without a page cache (DAX): a power cut that tears anything keeps or loses each line of the processor's cache of
-    /// a file that was not synced, and at times each eight bytes of it; `None` for none.
+    /// Puts the files of directories whose names begin with `directory` in persistent memory; `None` for none. Their
+    /// file system writes there without a page cache (DAX). A power cut that tears anything keeps or loses each line of
+    /// the processor's cache of a file that was not synced, and at times each eight bytes of the line.
     #[cfg(feature = "simulation")]
     pub fn put_in_persistent_memory(&self, directory: Option<&'static str>) {
         self.disk().properties.memory_directory = directory;
     }
 
-    /// Puts everything above paths of `depth` names on a file system that has no sync of directories and loses no
-    /// names, such as squashfs or autofs; 0 for none.
+    /// Puts directories with paths of at most `depth` names on a file system that has no sync of directories and loses
+    /// no names, such as squashfs or autofs; 0 for none.
     pub fn mount_below(&self, depth: usize) {
         self.disk().properties.mount_depth = depth;
     }

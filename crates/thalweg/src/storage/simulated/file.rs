@@ -149,8 +149,8 @@ impl File for SimulatedFile {
         self.read(offset, buffer).map_err(self.failed("read"))
     }
 
-    /// `true` for one KiB in two, and for other ones of the next file: reads then bypass the page cache at times, some
-    /// files are renewed before they are used again, and every run does the same.
+    /// `true` for every other KiB of a file; the number of the file decides which. So some reads bypass the page cache,
+    /// some files are renewed before they are used again, and every run gives the same answers.
     fn is_cached(&self, offset: u64, _bytes: u64) -> Option<bool> {
         Some((self.inode + (offset >> 10)).is_multiple_of(2))
     }

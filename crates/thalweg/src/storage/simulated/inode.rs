@@ -45,8 +45,8 @@ pub(super) enum Survival {
     New,
     /// Sector by sector: bit `i` says that sector `i` is the cache's.
     Torn(u8),
-    /// Persistent memory: by chance each line of the processor's cache is the cache's, the medium's, or each aligned
-    /// word of it is either.
+    /// Persistent memory: each line of the processor's cache has by chance the cache's content, the medium's, or a mix
+    /// of both by aligned words.
     Words(Random),
 }
 
@@ -360,7 +360,7 @@ impl Inode {
         let live_end = page_count(self.live_bytes);
         let mut pages = BTreeMap::new();
         for (index, page) in self.pages.range(..end) {
-            // A page that an unsynced cut dropped is the medium's, if the cut itself was lost.
+            // If an unsynced cut was lost, a page that it dropped has the medium's content.
             let decided = if page.dirty && *index < live_end { survival() } else { Survival::Old };
             let mut left = page.surviving(&decided);
             if *index == bytes / PAGE_BYTES as u64 {
@@ -428,7 +428,7 @@ impl Page {
         }
     }
 
-    /// The medium, with those parts of `part_bytes` that are the cache's.
+    /// The medium's content, with the parts of `part_bytes` that `is_new` picks from the cache.
     fn mixed(&self, part_bytes: usize, is_new: impl Fn(usize) -> bool) -> PageBytes {
         let mut mixed = self.medium.clone().unwrap_or_else(|| Arc::clone(&ZEROS));
         let live = self.live.as_ref().unwrap_or(&ZEROS);
@@ -448,7 +448,7 @@ fn zero_from(page: &mut Option<PageBytes>, start: usize) {
     }
 }
 
-/// How many pages a file of `bytes` has.
+/// The number of pages of a file of `bytes`.
 fn page_count(bytes: u64) -> u64 {
     bytes.div_ceil(PAGE_BYTES as u64)
 }

@@ -57,7 +57,7 @@ pub(super) struct Properties {
     pub(super) refuses_hard_links: bool,
     pub(super) refuses_mappings: bool,
     pub(super) shares_journal: bool,
-    /// The files in directories whose names begin so are in persistent memory.
+    /// The beginning of the names of directories whose files are in persistent memory.
     pub(super) memory_directory: Option<&'static str>,
     /// Whether `free_bytes` gives `None`.
     pub(super) hides_free_bytes: bool,
@@ -259,7 +259,7 @@ impl DiskState {
         let Some(file) = self.image.files.get(&inode) else { return Err(input_output_error()) };
         let mut fits = bytes.len();
         if file.pages_needed(offset, bytes.len()) > free {
-            // Up to anywhere before the page that does not fit; sometimes nothing.
+            // The write ends anywhere before the page that does not fit, sometimes at once.
             while file.pages_needed(offset, fits) > free {
                 fits = fits.saturating_sub(PAGE_BYTES);
             }

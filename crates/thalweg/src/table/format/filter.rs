@@ -37,11 +37,13 @@ impl Filter {
         assert!(bits_per_key > 0);
         let lines = (hashes.len() as u64).saturating_mul(u64::from(bits_per_key)).div_ceil(LINE_BITS);
         let lines = lines.clamp(1, u64::from(u32::MAX)) as usize;
-        // In lines the fewest absent keys pass with a few probes less than the ln 2 × bits of a plain Bloom filter.
+        // A filter in lines passes the fewest absent keys with a few probes less than the ln 2 × bits of a plain Bloom
+        // filter.
         let probes = (bits_per_key.saturating_mul(6).saturating_add(5) / 10).clamp(1, PROBES_MAX);
         let mut filter = Filter { lines: vec![Line([0; LINE_BYTES]); lines], probes };
         for batch in hashes.chunks(BATCH) {
-            // First one load of each line. The loads are independent, so the processor waits for all of them at once.
+            // Each line is loaded once before the insertions. The loads are independent, so the processor waits for all
+            // of them at once.
             let touched = batch.iter().filter_map(|hash| filter.lines.get(filter.line_of(*hash))?.0.first());
             black_box(touched.fold(0, |all, byte| all | byte));
             for &hash in batch {
@@ -106,7 +108,7 @@ pub(crate) struct FilterLines<'a> {
 }
 
 impl<'a> FilterLines<'a> {
-    /// The filter with these lines, of which a rest of less than a line is no part, and this number of probes.
+    /// Returns the filter with these lines and this number of probes. Ignores an incomplete line at the end.
     pub(crate) fn new(lines: &'a [u8], probes: u8) -> Self {
         FilterLines { lines: lines.as_chunks().0, probes: u32::from(probes).min(PROBES_MAX) }
     }

@@ -51,7 +51,7 @@ impl Footer {
         self.filter.unwrap_or(self.index).offset
     }
 
-    /// The bytes of a footer with this magic number, which tells the kind of the file.
+    /// Returns the bytes of a footer with this magic number, which tells the kind of the file.
     pub(in crate::table) fn encode(&self, magic: u64) -> Vec<u8> {
         let mut out = Vec::with_capacity(FOOTER_BYTES);
         out.put_u64(self.table.0);
@@ -68,8 +68,8 @@ impl Footer {
         out
     }
 
-    /// Decodes the last [`FOOTER_BYTES`] of the file at `path`, which is `file_bytes` long. Its kind has this magic
-    /// number, and versions up to `newest`.
+    /// Decodes the last [`FOOTER_BYTES`] of the file at `path`, which is `file_bytes` long. Files of its kind have this
+    /// magic number, and versions up to `newest`.
     pub(in crate::table) fn decode(
         bytes: &[u8],
         path: &Path,

@@ -55,8 +55,8 @@ impl IndexBuilder {
 #[derive(Debug)]
 pub(in crate::table) struct Index {
     content: Slice,
-    /// Where the entry of each block begins in `content`. All entries were decoded once, and are decoded again where
-    /// they are looked at: decoded they would take six times the memory.
+    /// The offset in `content` of the entry of each block. Opening the index decodes all entries once, and each use
+    /// decodes its entry again, because decoded entries would take six times the memory.
     starts: Box<[usize]>,
     tree: PrefixTree,
 }
@@ -123,8 +123,8 @@ impl Index {
         Some((entry.user_key, entry.seq))
     }
 
-    /// Returns the first block whose last entry is at or after `(user_key, seq)`. It has the first such entry. Returns
-    /// [`Index::blocks`] if there is none.
+    /// Returns the first block whose last entry is at or after `(user_key, seq)`. This block has the first such entry.
+    /// Returns [`Index::blocks`] if there is none.
     pub(in crate::table) fn find(&self, user_key: &[u8], seq: SeqNo) -> usize {
         let around = self.tree.around(user_key);
         let starts = self.starts.get(around.clone()).unwrap_or_default();

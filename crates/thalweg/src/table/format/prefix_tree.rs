@@ -11,7 +11,7 @@ use crate::format::key::{prefix, shared_bytes};
 use std::cmp::Ordering;
 use std::ops::Range;
 
-/// The numbers in a node: those of a cache line.
+/// The numbers in a node, which fill a cache line.
 const NODE: usize = 8;
 
 /// See the module.
@@ -24,7 +24,7 @@ pub(in crate::table) struct PrefixTree {
 }
 
 impl PrefixTree {
-    /// Requires keys in ascending order.
+    /// Makes the tree of `keys`, which must ascend.
     pub(in crate::table) fn new<'a>(keys: impl DoubleEndedIterator<Item = &'a [u8]> + Clone) -> Self {
         let first = keys.clone().next().unwrap_or_default();
         let last = keys.clone().next_back().unwrap_or_default();
@@ -66,7 +66,7 @@ impl PrefixTree {
         first..number.checked_add(1).map_or(keys, |next| self.first_at_or_after(next))
     }
 
-    /// Returns the place of the first number that is not less.
+    /// Returns the place of the first number that is not less than `number`.
     #[inline]
     fn first_at_or_after(&self, number: u64) -> usize {
         let mut node = 0;

@@ -150,7 +150,7 @@ impl Properties {
         }
     }
 
-    /// Checks that `meta`, of the manifest, says the same.
+    /// Checks that `meta`, which the manifest has, agrees with these properties.
     pub(in crate::table) fn check(&self, meta: &TableMeta) -> Result<(), Damage> {
         let own = self.to_meta(meta.bytes, meta.checksum);
         if own == *meta {

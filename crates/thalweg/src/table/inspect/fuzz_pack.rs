@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::task::{Context, Waker};
 
-/// Directories, and names of one, that are looked up.
+/// The most directories of a pack, and the most names of a directory, that are looked up.
 const LOOKUPS_MAX: usize = 64;
 
 /// The directory of a block.

@@ -15,7 +15,7 @@ const CHUNK_BYTES: usize = 1 << 20;
 pub(crate) trait FileCheck {
     /// Takes the next bytes of the file.
     fn add(&mut self, bytes: &[u8]);
-    /// Whether the bytes that it took are all those of the table, and right.
+    /// Whether the bytes that the check took are the whole table, and right.
     fn accepts(self) -> Result<bool>;
 }
 
@@ -46,9 +46,9 @@ pub(crate) fn verify_file(environment: &Environment, path: &Path, meta: &TableMe
     verify_bytes(environment, path, meta.bytes, || ChecksumCheck::new(meta))
 }
 
-/// As [`verify_file`], and makes sure that the medium has what was verified. Where the file could only be read through
-/// the page cache, that may hold bytes that a failed sync lost and left clean. So the same bytes are written again and
-/// synced.
+/// As [`verify_file`]. Also makes sure that the medium has the verified bytes. If the file could only be read through
+/// the page cache, the page cache may hold bytes that a failed sync lost and left clean. So the same bytes are written
+/// again and synced.
 pub(crate) fn verify_durably(environment: &Environment, path: &Path, meta: &TableMeta) -> Result<bool> {
     verify_bytes_durably(environment, path, meta.bytes, || ChecksumCheck::new(meta))
 }
@@ -90,8 +90,8 @@ fn verify(environment: &Environment, path: &Path, bytes: u64, mut check: impl Fi
     }
 }
 
-/// Writes the bytes that the page cache has of a file to their places, and syncs them. Returns `false` if they were no
-/// longer the whole table: pages that were dropped since the verification are read from the medium.
+/// Writes the bytes of a file that are in the page cache to their places, and syncs them. Returns `false` if the bytes
+/// were not the whole table this time: pages that were dropped since the verification are read from the medium.
 fn write_again(storage: &dyn Storage, path: &Path, bytes: u64, mut check: impl FileCheck) -> Result<bool> {
     let refused = || Error::io("open", path, std::io::ErrorKind::Unsupported.into());
     let file = storage.open(path, OpenMode::ReadWrite)?.ok_or_else(refused)?;
@@ -109,8 +109,8 @@ fn write_again(storage: &dyn Storage, path: &Path, bytes: u64, mut check: impl F
     check.accepts()
 }
 
-/// Opens the file past the page cache, or through it where that is refused, and returns which of the two. `None`: the
-/// file is missing.
+/// Opens the file past the page cache, or through the page cache if that is refused. Returns the file and its mode, or
+/// `None` if the file is missing.
 pub(super) fn open_medium(storage: &dyn Storage, path: &Path) -> Result<Option<(Arc<dyn File>, OpenMode)>> {
     for mode in [OpenMode::ReadMedium, OpenMode::Read] {
         match storage.open(path, mode) {

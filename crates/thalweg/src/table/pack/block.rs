@@ -20,10 +20,10 @@
 //! length as a varint; 2, an extent: the bytes of the value as a varint. The extents of a block follow it in the order
 //! of its items ([`super::extent`]). An item of equal ones is the name and the value.
 //!
-//! Items are in the order of hash, name and falling sequence number. An item of equal ones is found by its number. Any
-//! other is found from the next offset before it: a lookup passes seven items at most, and an entry takes a quarter of
-//! a byte for offsets instead of two. The paper's fingerprints have two bytes (PHAT-7); of one byte a block of 28 items
-//! lets one name in nine be compared in vain.
+//! Items are in the order of hash, name and falling sequence number. The place of an item of equal ones follows from
+//! its number. Any other item is found from the nearest offset before it, so a lookup passes seven items at most. An
+//! entry then takes a quarter of a byte for offsets instead of two. The paper's fingerprints have two bytes (PHAT-7).
+//! With one byte, a lookup in a block of 28 items compares a name in vain one time in nine.
 
 use super::extent::extent_bytes;
 use super::{Format, Place};
@@ -94,7 +94,7 @@ impl Form {
         (self.base_bytes | self.number_bytes << 3) as u8 | u8::from(self.is_equal) << 6
     }
 
-    /// `None`: no form.
+    /// Returns the form of `byte`, or `None` if there is none.
     fn decode(byte: u8) -> Option<Form> {
         let (base_bytes, number_bytes) = (usize::from(byte & 7), usize::from(byte >> 3 & 7));
         (byte & 0x80 == 0).then_some(Form { base_bytes, number_bytes, is_equal: byte & 0x40 != 0 })
@@ -134,7 +134,7 @@ impl Head {
         self.items_at
     }
 
-    /// The checksum that a block of `directory` has, the bytes that it claims, and its head.
+    /// Returns the checksum that a block of `directory` states, the length that it states, and its head.
     #[inline]
     fn decode(bytes: &[u8], format: Format, directory: u64) -> Option<(u32, usize, Head)> {
         let mut decoder = Decoder::new(bytes);
@@ -159,7 +159,7 @@ impl Head {
         Some((checksum, length, Head { directory, items, base, number_bytes, equal, fingerprints_at, items_at }))
     }
 
-    /// The least bytes that the block has.
+    /// The fewest bytes that the block may have.
     fn bytes_min(&self) -> usize {
         self.items_at + self.equal.map_or(0, |lengths| self.items * lengths.item_bytes())
     }
@@ -185,8 +185,8 @@ pub(crate) struct Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// The block of `directory` that `bytes` begins with, read from `place`. [`Error::Corruption`] if there is none; in
-    /// format 1 it may be of another directory.
+    /// Returns the block of `directory` at the beginning of `bytes`, which were read from `place`. Returns
+    /// [`Error::Corruption`] if there is none. In format 1 the block may be of another directory.
     pub(crate) fn decode(bytes: &'a [u8], place: Place<'a>, directory: u64) -> Result<Block<'a>> {
         let (stored, block) = Self::parse(bytes, place, directory)?;
         let crc = place.block_checksum(block.bytes, directory);
@@ -196,12 +196,12 @@ impl<'a> Block<'a> {
         Ok(block)
     }
 
-    /// As [`Block::decode`], of bytes whose checksum was found right before.
+    /// As [`Block::decode`], for bytes whose checksum was found right before.
     pub(in crate::table) fn decode_again(bytes: &'a [u8], place: Place<'a>, directory: u64) -> Result<Block<'a>> {
         Ok(Self::parse(bytes, place, directory)?.1)
     }
 
-    /// The checksum that the block has, and the block, which is not verified yet.
+    /// Returns the checksum that the block states, and the block, which is not verified yet.
     fn parse(bytes: &'a [u8], place: Place<'a>, directory: u64) -> Result<(u32, Block<'a>)> {
         let damaged = |at: u64, expected: String, found: String| {
             Error::corruption(place.path, place.offset + at, expected, found)
@@ -217,7 +217,7 @@ impl<'a> Block<'a> {
         Ok((stored, Block { bytes, place, head }))
     }
 
-    /// A block that was decoded before: its bytes, and its head.
+    /// Returns a block that was decoded before, from its bytes and its head.
     pub(in crate::table) fn trusted(bytes: &'a [u8], place: Place<'a>, head: Head) -> Block<'a> {
         Block { bytes, place, head }
     }

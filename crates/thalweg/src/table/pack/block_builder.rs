@@ -1,7 +1,7 @@
 //! [`BlockBuilder`]: collects the items of a [block](super::block) and writes it.
 //!
-//! The form of a block is chosen when it is sealed: its items are equal if all are values in the block whose names have
-//! one length and whose values have one length. Such a block is never longer than one of the other form.
+//! The form of a block is chosen when it is sealed. Its items are equal if all values lie in the block and have one
+//! length, and all names have one length. Such a block is never longer than one of the other form.
 
 use super::block::{
     BLOCK_BYTES_MAX, Content, EXTENT, EqualLengths, Form, HEADER_BYTES, INLINE, Item, REMOVE, STRIDE, offset_bytes,
@@ -134,7 +134,7 @@ impl BlockBuilder {
         self.size.bytes().next_multiple_of(ALIGNMENT)
     }
 
-    /// Appends the block of `directory` at `place` to `out`, and begins the next. It has items.
+    /// Appends the block of `directory` at `place` to `out`, and begins the next block. Requires an item.
     pub(crate) fn seal(&mut self, directory: u64, place: Place<'_>, out: &mut Vec<u8>) {
         assert!(self.len() > 0, "a block has items");
         let (start, bytes, items_at) = (out.len(), self.sealed_bytes(), self.size.items_at());

@@ -56,8 +56,8 @@ fn read_block(pack: &OpenPack, offset: u64) -> Result<Slice> {
     Buffer::filled(bytes, |buffer| pack.file.read_exact_at(offset, buffer)).map(Slice::from)
 }
 
-/// Checks a block after those that were `counted`, whose extents begin at `extent`; `last` is the sequence number of
-/// the entry before. Returns where the block ends with its extents.
+/// Checks the block that follows the `counted` ones. Its extents begin at `extent`; `last` is the sequence number of
+/// the previous entry. Returns the offset at which its extents end.
 fn check_block(
     pack: &OpenPack,
     block: &Block<'_>,

@@ -1,14 +1,18 @@
-//! [`Contents`]: which directories a pack has, and where their blocks are.
+//! The contents of a pack: which directories it has, and where their blocks are.
 //!
-//! The region begins with the key of the hashes (16 bytes) and the number of directories (varint). Each directory is,
-//! as varints: its number less that of the directory before (of the first: its number), and how many blocks it has;
-//! then for each block: how far it begins behind the end of the block before, and its bytes without extents, both in
-//! units of 8 bytes. Of a directory with several blocks each but the first also has the highest 32 bits of the hash of
-//! its first entry (4 bytes): its *fence*.
+//! The region begins with the key of the hashes (16 bytes) and the number of directories (varint). Each directory then
+//! has, as varints:
+//! - its number less that of the previous directory (for the first directory: its number)
+//! - the number of its blocks
+//! - for each block, in units of 8 bytes: how far it begins behind the end of the previous block, and its length
+//!   without extents
 //!
-//! In memory an open pack keeps the blocks of those directories only that have several. Of a directory of one block the
-//! index of the keyspace has the place; and of one of two blocks too, if the second begins with the page after that of
-//! the first, as in most packs of small directories.
+//! In a directory with several blocks, each block but the first also has its *fence*: the highest 32 bits of the hash
+//! of its first entry (4 bytes).
+//!
+//! In memory an open pack keeps only the blocks of directories that have several. The index of the keyspace has the
+//! place of a directory with one block. It also has the place of a directory with two blocks if the second begins with
+//! the page after that of the first, as in most packs of small directories.
 
 use super::block::BLOCK_BYTES_MAX;
 use super::items::PackItems;
@@ -24,7 +28,7 @@ use std::collections::BTreeMap;
 pub(in crate::table) struct Fence {
     /// The offset of the block in units of 8 bytes.
     pub(in crate::table) at: u32,
-    /// The highest bits of the hash of its first entry; 0 of the first block.
+    /// The highest bits of the hash of its first entry; 0 for the first block.
     pub(in crate::table) hash: u32,
 }
 
@@ -67,9 +71,9 @@ pub(in crate::table) enum Blocks<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(in crate::table) struct BlockAt {
     pub(in crate::table) offset: u64,
-    /// It has no more bytes.
+    /// The most bytes that the block has.
     pub(in crate::table) bytes_max: usize,
-    /// The highest bits of its first hash, of a pair cut to [`PAIR_FENCE_BITS`]; 0 of the first block.
+    /// The highest bits of its first hash, for a pair cut to [`PAIR_FENCE_BITS`]; 0 for the first block.
     pub(in crate::table) fence: u32,
 }
 
@@ -89,7 +93,7 @@ impl Blocks<'_> {
     /// The number of the first block that may have entries with a hash of this fence.
     pub(in crate::table) fn first_for(&self, fence: u32) -> usize {
         let fence = if matches!(self, Blocks::Here(..)) { fence & PAIR_FENCE_MASK } else { fence };
-        // Entries of one hash may go on from the block before one that begins with the hash.
+        // Entries with one hash may begin in the block before the one that begins with this hash.
         self.fences().partition_point(|block| block.hash < fence).saturating_sub(1)
     }
 
@@ -116,17 +120,17 @@ impl PackSpan {
         PackSpan { at, size: SINGLE | 1 }
     }
 
-    /// Its two numbers, for an index that has them in a smaller place.
+    /// Returns the two numbers of the span, for an index that stores them in less space.
     pub(crate) fn numbers(self) -> [u32; 2] {
         [self.at, self.size]
     }
 
-    /// The span that has these numbers.
+    /// Returns the span that has these numbers.
     pub(crate) fn of_numbers([at, size]: [u32; 2]) -> PackSpan {
         PackSpan { at, size }
     }
 
-    /// One block, or a pair; otherwise `None`.
+    /// Returns the span of `blocks` if they are one block or a pair.
     fn of(blocks: &[ContentsBlock]) -> Option<PackSpan> {
         match *blocks {
             [ContentsBlock { fence: Fence { at, .. }, units }] => Some(PackSpan { at, size: SINGLE | units }),
@@ -155,7 +159,7 @@ impl PackSpan {
     }
 }
 
-/// Where the page behind that of a place begins, in units of 8 bytes.
+/// Returns where the page after the page of `at` begins, in units of 8 bytes.
 fn page_after(at: u32) -> u32 {
     (at / PAGE_UNITS + 1).saturating_mul(PAGE_UNITS)
 }
@@ -163,11 +167,11 @@ fn page_after(at: u32) -> u32 {
 /// The blocks of directories that have several, in the order of the pack.
 pub(in crate::table) type Fences = Box<[Fence]>;
 
-/// The contents of packs that were just written, until the index has them: so it need not read them back.
+/// The contents of packs that were just written, kept until the index takes them, so that it need not read them back.
 #[derive(Debug, Default)]
 pub(in crate::table) struct FreshContents {
     by_pack: Mutex<BTreeMap<TableId, Fresh>>,
-    /// Their items, where an index has each item.
+    /// The items of these packs, if an index has each item.
     items: Mutex<BTreeMap<TableId, PackItems>>,
 }
 
@@ -245,7 +249,7 @@ impl ContentsBuilder {
     }
 }
 
-/// The contents besides the places of directories.
+/// The decoded contents without the places of directories.
 pub(in crate::table) struct Decoded {
     pub(in crate::table) hash_key: HashKey,
     pub(in crate::table) fences: Fences,
@@ -273,7 +277,7 @@ pub(in crate::table) fn decode(
     Ok(Decoded { hash_key: walk.hash_key, fences: fences.into_boxed_slice(), blocks: numbers })
 }
 
-/// A block, as the contents say.
+/// A block, as the contents describe it.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::table) struct ContentsBlock {
     pub(in crate::table) fence: Fence,
@@ -288,7 +292,7 @@ impl ContentsBlock {
     }
 }
 
-/// A walk over the directories in contents. It keeps its place only, so that a merge of many packs takes little memory.
+/// A walk over the directories in contents. It keeps only its place, so that a merge of many packs takes little memory.
 #[derive(Debug)]
 pub(in crate::table) struct Walk {
     hash_key: HashKey,
@@ -298,7 +302,7 @@ pub(in crate::table) struct Walk {
     /// Where the block before ends, and where all blocks end.
     end: u64,
     data_end: u64,
-    /// Bytes of the contents behind it.
+    /// The bytes of the contents that the walk has passed.
     offset: usize,
 }
 
@@ -313,7 +317,8 @@ impl Walk {
         Ok(Walk { hash_key: HashKey(key), left, directory: None, end: 0, data_end, offset: decoder.offset() })
     }
 
-    /// The next directory; `blocks` becomes its blocks, at least one. `None` at the end.
+    /// Returns the next directory, or `None` at the end. Replaces `blocks` by the blocks of the directory, at least
+    /// one.
     pub(in crate::table) fn next(
         &mut self,
         content: &[u8],

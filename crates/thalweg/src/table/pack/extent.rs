@@ -26,7 +26,7 @@ pub(in crate::table) fn write_extent(value: &[u8], place: Place<'_>, out: &mut V
     out.resize(end, 0);
 }
 
-/// The value of the extent at `place`, which is all of `bytes`.
+/// Verifies the extent at `place`, which is all of `bytes`, and returns its value.
 pub(in crate::table) fn verify_extent<'a>(bytes: &'a [u8], value_bytes: usize, place: Place<'_>) -> Result<&'a [u8]> {
     let Some((value, checksums)) = bytes.split_at_checked(value_bytes) else {
         let expected = format!("an extent of {value_bytes} bytes");

@@ -17,12 +17,13 @@ use std::cell::Cell;
 const READ_BYTES: usize = 1 << 20;
 
 thread_local! {
-    /// Where a thread's lookups copy the block of a mapping.
+    /// The buffer that a thread's lookups copy the block of a mapping to.
     static BUFFER: Cell<BlockBuffer> = const { Cell::new(BlockBuffer::new()) };
 }
 
 impl Table {
-    /// All items of a pack. Of one that was just written they are in memory, once; otherwise this reads the pack.
+    /// Returns all items of a pack. If the pack was just written, the first call takes them from memory; otherwise this
+    /// reads the pack.
     pub(crate) fn items(&self) -> Result<PackItems> {
         if let Some(items) = self.take_fresh_items() {
             return Ok(items);
@@ -52,8 +53,8 @@ impl Table {
         Ok(items)
     }
 
-    /// The newest version of an entry with a sequence number of at most `visible`, among the items of its hash in the
-    /// block at `place`, in units of 8 bytes. The first of these is item `first`.
+    /// Returns the newest version of an entry with a sequence number of at most `visible`, among the items of its hash
+    /// in one block. The block is at `place`, in units of 8 bytes. The first of these items is item `first`.
     pub(crate) fn version_at(
         &self,
         place: u32,
@@ -61,7 +62,7 @@ impl Table {
         key: &EntryKey<'_>,
         visible: SeqNo,
     ) -> Result<Option<PackVersion>> {
-        // The buffer is gone while the thread ends.
+        // The thread's buffer no longer exists while the thread ends.
         let mut buffer = BUFFER.try_with(Cell::take).unwrap_or_default();
         let found = self.version_in(u64::from(place) * ALIGNMENT as u64, first, key, visible, &mut buffer);
         let _ = BUFFER.try_with(|kept| kept.set(buffer));
@@ -90,9 +91,9 @@ impl Table {
             if matches!(item.content, Content::Extent(_)) {
                 extent += block.extents_before(number)?;
             }
-            // The versions of a name fall in their numbers: this is the newest.
+            // The versions of a name are in falling order of sequence numbers, so this is the newest.
             let mut found = version(bytes, &item, extent);
-            // Copied, or it would keep its pages.
+            // The value is copied, or it would keep its pages in memory.
             if let PackValue::Here(value) = &mut found.value {
                 *value = Slice::from(&**value);
             }
@@ -101,7 +102,8 @@ impl Table {
         Ok(None)
     }
 
-    /// The block at `offset`, of which neither length nor page are known: first what its first page has of it.
+    /// Returns the block at `offset`, whose length and pages are not known. So this first reads the part of the block
+    /// in its first page.
     fn block_at(&self, offset: u64, buffer: &mut BlockBuffer) -> Result<FoundBlock> {
         let pack = self.pack()?;
         let left = pack.footer.data_end().saturating_sub(offset);

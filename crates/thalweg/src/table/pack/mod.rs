@@ -10,7 +10,7 @@
 //! - `part_read`, `search`: lookups in steps, and the reads that they need
 //! - `scan`: sequential reads, for compactions
 //! - `items`: the hashes of all items, for indexes that have each item
-//! - `item`: foreground reads for these
+//! - `item`: foreground reads for these indexes
 //! - `check`: checks everything in a pack, for `thalweg check`
 
 pub(super) mod block;
@@ -37,7 +37,7 @@ use std::path::Path;
 /// The longest value that lies in a data block, in bytes. A longer one has an extent of its own.
 pub(crate) const INLINE_VALUE_BYTES_MAX: usize = 2 << 10;
 
-/// The pages that the block cache has. A block lies within one where that wastes little.
+/// The size of the pages of packs in the block cache. A block lies within one page if that wastes little.
 pub(in crate::table) const PAGE_BYTES: usize = 4 << 10;
 
 /// A block, and an extent, begins at a multiple of this.
@@ -54,7 +54,7 @@ pub(in crate::table) const FORMAT_VERSION: u32 = 2;
 pub(in crate::table) enum Format {
     /// A block has the number of its directory.
     One,
-    /// The contents alone have the number, and the checksum of a block covers it.
+    /// Only the contents have the number of the directory, and the checksum of a block covers it.
     Two,
 }
 
@@ -68,7 +68,7 @@ impl Format {
 /// The magic number of the footer of a pack.
 pub(in crate::table) const MAGIC: u64 = u64::from_le_bytes(*b"thalwegP");
 
-/// The length that the first bytes of a block tell; 0: these are too few.
+/// Returns the length that the first bytes of a block state, or 0 if `head` has too few bytes.
 pub(in crate::table) fn block_length(head: &[u8]) -> usize {
     let length = head.get(4..).and_then(|rest| rest.first_chunk());
     length.map_or(0, |length| usize::from(u16::from_le_bytes(*length)))

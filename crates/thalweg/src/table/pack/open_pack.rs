@@ -1,8 +1,8 @@
 //! [`OpenPack`]: an open pack, and foreground reads of it.
 //!
-//! The block cache has pages of 4 KiB of a pack, not blocks: a page may have the blocks of several directories, which
-//! are read together (PHAT-5). A block is verified at each read, unless it is the one that was verified last of a
-//! cached page (`read.rs`). No locks: an open pack never changes.
+//! Of a pack, the block cache has pages of 4 KiB, not blocks: a page may have the blocks of several directories, which
+//! are read together (PHAT-5). A block is verified at each read, unless it is the last verified block of a cached page
+//! (`read.rs`). No locks: an open pack never changes.
 
 use super::block::{Block, Content, Item};
 use super::contents::{self, BlockAt, Decoded, Fences, PackSpan};
@@ -35,7 +35,7 @@ pub(in crate::table) struct OpenPack {
     pub(in crate::table) reads: FileReads,
     /// The pages of the pack in the block cache.
     pub(in crate::table) cached: TableBlocks,
-    /// Filter, fences and slots, in the memory budget.
+    /// The charge for filter, fences and slots in the memory budget.
     _charge: Charge,
 }
 
@@ -47,7 +47,7 @@ pub(crate) struct PackVersion {
     pub(crate) value: PackValue,
 }
 
-/// A value, or where it is.
+/// A value, or its place.
 #[derive(Clone, Debug)]
 pub(crate) enum PackValue {
     Here(Slice),
@@ -101,7 +101,7 @@ impl OpenPack {
         }
         let decoded = contents::decode(&read(footer.index)?, footer.data_end(), visit).map_err(at(footer.index))?;
         let Decoded { hash_key, fences, blocks } = decoded;
-        // Of directories of one block, only the index of the keyspace will have the place.
+        // Only the index of the keyspace will have the places of directories of one block.
         if blocks != properties.data_blocks {
             let expected = format!("{} blocks", properties.data_blocks);
             return Err(Error::corruption(path, footer.index.offset, expected, format!("{blocks} in the contents")));
@@ -136,7 +136,7 @@ impl OpenPack {
         self.blocks_from(span, NameHash(0)).collect()
     }
 
-    /// The blocks of a span from the one on that may have entries with this hash.
+    /// Returns the blocks of a span, from the first that may have entries with this hash.
     pub(in crate::table) fn blocks_from(&self, span: PackSpan, hash: NameHash) -> impl Iterator<Item = BlockAt> {
         let blocks = span.blocks(&self.fences, self.footer.data_end());
         let is_next = planted(Bug::EqualFenceSkipped);
@@ -160,7 +160,7 @@ impl OpenPack {
         self.filter.as_ref().is_none_or(|filter| filter.may_contain(hash))
     }
 
-    /// A value that is in an extent.
+    /// Reads and verifies the value in the extent at `offset`.
     pub(in crate::table) fn read_extent(&self, offset: u64, value_bytes: u32) -> Result<Slice> {
         let value_bytes = value_bytes as usize;
         let bytes = extent_bytes(value_bytes);
@@ -174,12 +174,12 @@ impl OpenPack {
         Ok(Slice::of(&buffer, 0, value_bytes))
     }
 
-    /// The block of a directory that lies at `offset` and begins `bytes`.
+    /// Returns the block of `directory` that lies at `offset`, from the beginning of `bytes`.
     pub(in crate::table) fn decode<'a>(&'a self, bytes: &'a [u8], offset: u64, directory: u64) -> Result<Block<'a>> {
         self.of_directory(Block::decode(bytes, self.place(offset), directory)?, offset, directory)
     }
 
-    /// As [`OpenPack::decode`], of bytes whose checksum was found right before.
+    /// As [`OpenPack::decode`], for bytes whose checksum was found right before.
     pub(in crate::table) fn decode_again<'a>(
         &'a self,
         bytes: &'a [u8],
@@ -204,18 +204,18 @@ impl OpenPack {
     }
 }
 
-/// The hash by which the filters of packs know an entry.
+/// Returns the hash of an entry in the filters of packs.
 pub(crate) fn entry_hash(key: &EntryKey<'_>) -> u64 {
     filter::hash(&key.prefix())
 }
 
-/// The part of `bytes`, which begins a block, that is `part`.
+/// Returns `part`, which lies within `bytes`, as a slice. `bytes` begins with a block.
 pub(in crate::table) fn part_of(bytes: &Slice, part: &[u8]) -> Slice {
     let start = part.as_ptr().addr() - bytes.as_ptr().addr();
     bytes.slice(start..start + part.len())
 }
 
-/// The version that an item says; its extent, if it has one, is at `extent`.
+/// Returns the version that an item states. If the item has an extent, it is at `extent`.
 pub(in crate::table) fn version(bytes: &Slice, item: &Item<'_>, extent: u64) -> PackVersion {
     let (kind, value) = match item.content {
         Content::Remove => (EntryKind::Remove, PackValue::Here(Slice::EMPTY)),

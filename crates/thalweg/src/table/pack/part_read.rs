@@ -2,7 +2,7 @@
 //! reads at the device at once.
 //!
 //! A part is one or two pages that have a block, or an extent. Pages are read through the page cache or past it, as a
-//! lookup that blocks reads them; an extent is read through it. A read owns its buffer and holds the pack.
+//! blocking lookup reads them; an extent is read through it. A read owns its buffer and holds the pack.
 
 use super::PAGE_BYTES;
 use super::contents::BlockAt;
@@ -23,7 +23,7 @@ use std::sync::Arc;
 const AT_ONCE: usize = 64;
 
 thread_local! {
-    /// Where a thread's lookups copy the block of a mapping.
+    /// The buffer that a thread's lookups copy the block of a mapping to.
     static BUFFER: Cell<BlockBuffer> = const { Cell::new(BlockBuffer::new()) };
 }
 
@@ -35,9 +35,9 @@ pub(crate) struct PackRead {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
-    /// Pages, and their bytes.
+    /// The offset of the first page, and the bytes of all pages.
     Pages(u64, usize),
-    /// An extent, and the bytes of its value.
+    /// The offset of an extent, and the bytes of its value.
     Extent(u64, usize),
 }
 
@@ -76,18 +76,19 @@ impl PackRead {
         &self.pack.io.gate
     }
 
-    /// Where it reads: equal for equal reads.
+    /// The place of the read. Equal reads have equal places.
     fn place(&self) -> (u64, u64) {
         let (Part::Pages(offset, _) | Part::Extent(offset, _)) = self.part;
         (self.pack.meta().id.0, offset)
     }
 
-    /// Whether the other one reads the same.
+    /// Whether `other` reads the same part of the same pack.
     fn is_same(&self, other: &PackRead) -> bool {
         Arc::ptr_eq(&self.pack, &other.pack) && self.part == other.part
     }
 
-    /// Plans the read. `has_ring`: it will be made together with others; if not, the kernel is requested to read ahead.
+    /// Plans the read. `has_ring`: the read will be made together with others. Otherwise the kernel is requested to
+    /// read ahead.
     pub(crate) fn plan(&self, has_ring: bool) -> Result<(ForegroundRead, Planned)> {
         let open = self.pack.pack()?;
         match self.part {
@@ -131,14 +132,14 @@ impl PackRead {
         })
     }
 
-    /// The result of the read: the bytes of the pages, not verified yet, or the value.
+    /// Returns the result of the read: the bytes of the pages, not verified yet, or the value.
     pub(crate) fn finish(&self, planned: Planned, read: Result<IoBuffer>) -> Result<Slice> {
         let (open, buffer) = (self.pack.pack()?, read?);
         let Planned { skip, bytes, is_pooled } = planned;
         let part = match buffer.filled().get(skip..).and_then(|filled| filled.get(..bytes)) {
             Some(filled) if is_pooled => Slice::from_long(filled),
             Some(_) => buffer.share(skip, bytes).unwrap_or_default(),
-            // The read was short: this one tells why.
+            // The read was short. Another read returns the reason as its error.
             None => {
                 let (_, offset) = self.place();
                 Slice::from(Buffer::filled(bytes, |again| open.file.read_exact_at(offset, again))?)
@@ -175,8 +176,8 @@ pub(crate) fn read_together(reads: &[PackRead]) -> Vec<Result<Slice>> {
 fn read_at_once(reads: &[&PackRead]) -> Vec<Result<Slice>> {
     let Some(first) = reads.first() else { return Vec::new() };
     let io = &first.pack.io;
-    // Without a ring the reads are made one after the other. The kernel can read ahead of them through the page cache
-    // only.
+    // Without a ring the reads are made one after the other. Then the kernel can read ahead only through the page
+    // cache.
     let has_ring = reads.len() == 1 || io.rings.are_to_be_had();
     let mut to_read = Vec::with_capacity(reads.len());
     let planned: Vec<Result<Planned>> = reads
@@ -204,18 +205,18 @@ fn alone(open: &OpenPack, offset: u64, bytes: usize) -> (ForegroundRead, Planned
     (ForegroundRead { file, offset, buffer }, Planned { skip: 0, bytes, is_pooled: false })
 }
 
-/// Whether the kernel does not know the file: its reads are system calls of the simulation.
+/// Whether the kernel does not know the file, because reads of it are system calls of the simulation.
 fn is_hidden(file: &Arc<dyn File>) -> bool {
     file.held().as_ref().unwrap_or(file).descriptor().is_none()
 }
 
-/// Where the first page of a block begins, and how many pages have a part of it.
+/// Returns where the first page of a block begins, and how many pages have a part of the block.
 fn pages_of(at: BlockAt) -> (u64, usize) {
     let skip = at.offset % PAGE_BYTES as u64;
     (at.offset - skip, (skip as usize + at.bytes_max).div_ceil(PAGE_BYTES))
 }
 
-/// The bytes from the beginning of a block on, if they are in memory: in the block cache or in the mapping.
+/// Returns the bytes from the beginning of a block on, if the block cache or the mapping has them.
 pub(super) fn in_memory(pack: &Table, open: &OpenPack, at: BlockAt) -> Option<Slice> {
     let reads = pack.metrics.reads();
     let (start, _) = pages_of(at);
@@ -226,7 +227,7 @@ pub(super) fn in_memory(pack: &Table, open: &OpenPack, at: BlockAt) -> Option<Sl
     }
     reads.cache_misses.increment();
     let MappedRead { mapping, .. } = open.reads.mapped(&pack.page_cache, at.offset, at.bytes_max as u64)?;
-    // The buffer is gone while the thread ends.
+    // The thread's buffer no longer exists while the thread ends.
     let mut buffer = BUFFER.try_with(Cell::take).unwrap_or_default();
     let bytes = mapping.read(at.offset, at.bytes_max, &mut buffer);
     let _ = BUFFER.try_with(|kept| kept.set(buffer));
@@ -234,7 +235,7 @@ pub(super) fn in_memory(pack: &Table, open: &OpenPack, at: BlockAt) -> Option<Sl
     bytes
 }
 
-/// The bytes from the beginning of a block on, of its pages.
+/// Returns the bytes of `pages` from the beginning of a block on.
 pub(super) fn of_pages(pages: &Slice, at: BlockAt) -> Slice {
     let (start, _) = pages_of(at);
     let from = ((at.offset - start) as usize).min(pages.len());

@@ -1,4 +1,4 @@
-//! Foreground reads of a [`Table`] that is a pack. They take the ways that those of sorted tables take
+//! Foreground reads of a [`Table`] that is a pack. They go the same ways as reads of sorted tables
 //! ([`crate::table::read::file_reads`]).
 
 use super::block::{Block, Content};
@@ -18,7 +18,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 
 thread_local! {
-    /// Where a thread's lookups copy the block of a mapping.
+    /// The buffer that a thread's lookups copy the block of a mapping to.
     static BUFFER: Cell<BlockBuffer> = const { Cell::new(BlockBuffer::new()) };
 }
 
@@ -34,8 +34,8 @@ impl Table {
         is_ruled_out
     }
 
-    /// The newest version of an entry, given with its hash, with a sequence number of at most `visible`, among those of
-    /// a span.
+    /// Returns the newest version of an entry with a sequence number of at most `visible`, among the versions in a
+    /// span. The entry is given with its hash.
     pub(crate) fn newest_of(
         &self,
         span: PackSpan,
@@ -49,7 +49,7 @@ impl Table {
             reads.filter_negatives.increment();
             return Ok(None);
         }
-        // The buffer is gone while the thread ends.
+        // The thread's buffer no longer exists while the thread ends.
         let mut buffer = BUFFER.try_with(Cell::take).unwrap_or_default();
         let found = self.newest_in(pack, span, key, visible, &mut buffer);
         let _ = BUFFER.try_with(|kept| kept.set(buffer));
@@ -89,7 +89,7 @@ impl Table {
                 }
             }
         }
-        // Copied, or it would keep its pages.
+        // The value is copied, or it would keep its pages in memory.
         if let Some(PackVersion { value: PackValue::Here(value), .. }) = &mut newest {
             *value = Slice::from(&**value);
         }
@@ -109,15 +109,15 @@ impl Table {
             return Ok(());
         }
         let pack = self.pack()?;
-        // A fence has the highest bits of a hash, and a part may end at any hash: the block of an equal fence may begin
-        // before that.
+        // A fence has only the highest bits of a hash, and a part may end at any hash. So a block whose fence is that
+        // of `end` may begin before `end`.
         let begins_before = |at: &BlockAt, end: NameHash| {
             let is_rounded = planted(Bug::PartEndRounded);
             if is_rounded { at.fence < end.fence() } else { NameHash(u64::from(at.fence) << 32) < end }
         };
         let is_before_end = |at: &BlockAt| end.is_none_or(|end| begins_before(at, end));
         for at in pack.blocks_from(span, from).take_while(is_before_end) {
-            // What is visited keeps the block: each has memory of its own.
+            // The visited versions keep their block in memory, so each block has memory of its own.
             let found = self.find_block(pack, at, &mut BlockBuffer::new(), false)?;
             visit_block(&found.bytes, &found.decode(pack, at.offset, directory)?, at.offset, visit)?;
             found.keep(pack);
@@ -125,8 +125,8 @@ impl Table {
         Ok(())
     }
 
-    /// Whether the keys of the pack, from the first to the last, go through any hashes from `from` to below `end`. A
-    /// merge cuts a large directory into packs of one range of hashes each.
+    /// Whether the range from the first to the last key of the pack overlaps the hashes of `directory` from `from` to
+    /// below `end`. A merge cuts a large directory into packs of one range of hashes each.
     fn may_have_hashes(&self, directory: u64, (from, end): (NameHash, Option<NameHash>)) -> bool {
         let meta = self.meta();
         let ends_before = *meta.key_max < name_hash::prefix(directory, from)[..];
@@ -134,14 +134,14 @@ impl Table {
         !ends_before && !end.is_some_and(begins_after)
     }
 
-    /// The first `most` fences of a span that are above that of `from`: each but the first block of a span has one,
-    /// and they ascend.
+    /// Returns the first `most` fences of a span that are above that of `from`. Each block of a span but the first has
+    /// a fence, and the fences ascend.
     pub(crate) fn fences_above(&self, span: PackSpan, from: NameHash, most: usize) -> Result<Vec<u32>> {
         let fences = self.pack()?.blocks_from(span, from).map(|at| at.fence);
         Ok(fences.filter(|fence| *fence > from.fence()).take(most).collect())
     }
 
-    /// A value that [`Table::newest_of`] or [`Table::visit_entries`] has found.
+    /// Returns a value that [`Table::newest_of`] or [`Table::visit_entries`] has found.
     pub(crate) fn pack_value(&self, value: PackValue) -> Result<Slice> {
         match value {
             PackValue::Here(value) => Ok(value),
@@ -149,8 +149,8 @@ impl Table {
         }
     }
 
-    /// Finds a block in the block cache, the mapping, or the file. Of a mapping only the blocks of point reads go into
-    /// the cache.
+    /// Finds a block in the block cache, the mapping, or the file. Of the blocks read from a mapping, only those of
+    /// point reads go into the cache.
     pub(super) fn find_block(
         &self,
         pack: &OpenPack,
@@ -209,8 +209,8 @@ impl Table {
         Ok((Slice::from(buffer), is_to_cache && !self.is_memory_tight()))
     }
 
-    /// Whether pages of packs are in memory once, in the page cache, or not all of them are: packs are not compressed,
-    /// so that the block cache would have the same bytes.
+    /// Whether memory has room for the pages of all tables, but only if each page is there once, in the page cache.
+    /// Packs are not compressed, so the block cache would have the same bytes again.
     fn is_memory_tight(&self) -> bool {
         self.page_cache.room.is_tight(self.page_cache.policy.live_bytes())
     }
@@ -220,12 +220,12 @@ impl Table {
     }
 }
 
-/// A block that was found, and what is to be done once it is known to be whole.
+/// A block that was found, and the work that is due once the block is known to be whole.
 pub(super) struct FoundBlock {
     pub(super) bytes: Slice,
     /// Whether its checksum was found right before.
     is_verified: bool,
-    /// The pages that were read for it, which the block cache may have.
+    /// The pages that were read for it, which the block cache may take.
     pages: PagesRead,
     /// The page in the block cache that has it, with its number, and the mark that says that it is verified.
     marked: Option<(usize, Slice, u16)>,
@@ -254,9 +254,9 @@ impl FoundBlock {
     }
 }
 
-/// Finds a block in the block cache, which begins `skip` bytes into the page `first`.
+/// Finds a block in the block cache. The block begins `skip` bytes into the page `first`.
 ///
-/// The mark of a page says where its block begins that was verified last. That place has no other block, and a cached
+/// The mark of a page says where the last verified block of the page begins. No other block begins there, and a cached
 /// page never changes.
 fn cached_block(pack: &OpenPack, first: usize, skip: usize, bytes: usize) -> Option<FoundBlock> {
     let (page, found_mark) = pack.cached.get_marked(first)?;
@@ -313,7 +313,7 @@ pub(in crate::table) fn visit_block(
     Ok(())
 }
 
-/// The bytes from `skip` on after the beginning of a page, if the block cache has their pages.
+/// Returns `bytes` bytes that begin `skip` bytes into the page `first`, if the block cache has their pages.
 pub(super) fn cached(pack: &OpenPack, first: usize, skip: usize, bytes: usize) -> Option<Slice> {
     let page = pack.cached.get(first)?;
     if skip + bytes <= page.len() {
@@ -322,7 +322,7 @@ pub(super) fn cached(pack: &OpenPack, first: usize, skip: usize, bytes: usize) -
     over_pages(pack, first, page, skip, bytes)
 }
 
-/// The bytes from `skip` on after the beginning of a page on, which end in the next one.
+/// Returns `bytes` bytes that begin `skip` bytes into `page` and end in the next page.
 fn over_pages(pack: &OpenPack, first: usize, page: Slice, skip: usize, bytes: usize) -> Option<Slice> {
     let mut gathered = page.get(skip..)?.to_vec();
     if gathered.len() < bytes && page.len() == PAGE_BYTES {
@@ -332,7 +332,8 @@ fn over_pages(pack: &OpenPack, first: usize, page: Slice, skip: usize, bytes: us
     Some(Slice::from_long(&gathered))
 }
 
-/// The block that begins these bytes. A length that they do not have is found when the block is decoded.
+/// Returns the block at the beginning of `bytes`. If the block states more bytes than there are, decoding it reports
+/// that.
 pub(in crate::table) fn trimmed(bytes: Slice) -> Slice {
     let length = block_length(&bytes);
     if length < bytes.len() { bytes.slice(0..length) } else { bytes }

@@ -34,7 +34,7 @@ struct Position {
     directory: u64,
     /// Blocks of the directory.
     blocks: Vec<ContentsBlock>,
-    /// The number of the next one of them.
+    /// The number of the next of these blocks.
     next: usize,
     /// The directory and the hash at the ends of the range.
     from: Option<(u64, NameHash)>,
@@ -42,7 +42,7 @@ struct Position {
 }
 
 impl Position {
-    /// The next block that may have keys of the range: its directory and its offset.
+    /// Returns the directory and the offset of the next block that may have keys of the range.
     fn next_block(&mut self) -> std::result::Result<Option<(u64, u64)>, Damage> {
         loop {
             let is_past =
@@ -62,7 +62,7 @@ impl Position {
             match self.from {
                 Some((from, _)) if directory < from => self.blocks.clear(),
                 Some((from, hash)) if directory == from => {
-                    // Entries of one hash may go on from the block before one that begins with the hash.
+                    // Entries with one hash may begin in the block before the one that begins with this hash.
                     let begins_before = |block: &ContentsBlock| block.fence.hash < hash.fence();
                     self.next = self.blocks.partition_point(begins_before).saturating_sub(1);
                 }
@@ -93,7 +93,7 @@ enum Value {
     Block(usize, usize),
     /// The offset of its extent, and its bytes.
     Extent(u64, u32),
-    /// That of an extent that was read.
+    /// The value of an extent that was read.
     Read(Slice),
 }
 
@@ -194,7 +194,7 @@ impl PackScan {
         }
         let pack = self.table.pack()?;
         let place = pack.place(block.offset);
-        // Verified when it was entered.
+        // The block was verified when it was entered.
         let (item, next_at) = Block::trusted(&block.bytes, place, block.head).item_at(block.next, block.next_at)?;
         EntryKey::new(block.head.directory(), item.name, &pack.hash_key).write(&mut self.key);
         (block.next, block.next_at) = (block.next + 1, next_at);

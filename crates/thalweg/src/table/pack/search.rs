@@ -1,5 +1,6 @@
-//! [`PackSearch`]: looks for an entry in one pack, and does no I/O itself: a step gives the version, or the read that
-//! is needed next and whose bytes the next step is given. The first step opens the pack if it is not open yet.
+//! [`PackSearch`]: looks for an entry in one pack without doing I/O itself. A step returns the version, or the read
+//! that is needed next; the bytes of that read go to the next step. [`PackSearch::begin`] opens the pack if it is not
+//! open yet.
 
 use super::block::Content;
 use super::contents::{BlockAt, PackSpan};
@@ -29,7 +30,7 @@ pub(crate) enum PackStep {
 }
 
 impl PackSearch {
-    /// Looks among the entries of a span. `None`: the filter says that the entry is not there.
+    /// Begins a search among the entries of a span. Returns `None` if the filter says that the entry is not there.
     pub(crate) fn begin(pack: Arc<Table>, span: PackSpan, key: &EntryKey<'_>) -> Result<Option<PackSearch>> {
         let reads = pack.metrics.reads();
         reads.filter_checks.increment();
@@ -44,8 +45,8 @@ impl PackSearch {
         &self.pack
     }
 
-    /// Goes on, to the newest version with a sequence number of at most `visible`. `read`: what the read has brought
-    /// that the step before needed.
+    /// Continues the search for the newest version with a sequence number of at most `visible`. `read`: the bytes of
+    /// the read that the previous step needed.
     pub(crate) fn step(&mut self, key: &EntryKey<'_>, visible: SeqNo, mut read: Option<Slice>) -> Result<PackStep> {
         let pack = Arc::clone(&self.pack);
         let open = pack.pack()?;
@@ -56,7 +57,7 @@ impl PackSearch {
             match read.take() {
                 Some(pages) => {
                     self.look_into(open, at, trimmed(of_pages(&pages, at)), key, visible)?;
-                    // Now it is known that they are not damaged.
+                    // The pages are now known to be undamaged.
                     cache(open, at, &pages);
                 }
                 None => match in_memory(&pack, open, at) {
@@ -94,7 +95,7 @@ impl PackSearch {
                 self.newest = Some(version(&bytes, &item, extent));
             }
         }
-        // A small value is copied, or it would keep the page.
+        // A small value is copied, or it would keep its page in memory.
         if let Some(PackVersion { value: PackValue::Here(value), .. }) = &mut self.newest {
             *value = Slice::from(&**value);
         }

@@ -1,7 +1,7 @@
 //! [`PackWriter`]: writes one pack, block by block, and computes the checksum of the whole file on the way.
 //!
-//! As a writer of sorted tables it syncs nothing unless too many files are unsynced, and a dropped one leaves its file
-//! behind, which recovery finds as an orphan.
+//! Like a writer of sorted tables, it syncs nothing unless too many files are unsynced. A dropped writer leaves its
+//! file behind, which recovery finds as an orphan.
 
 use super::block::{BLOCK_BYTES_MAX, Content, Item};
 use super::block_builder::BlockBuilder;
@@ -27,7 +27,8 @@ use xxhash_rust::xxh3::Xxh3;
 /// Blocks are gathered to this many bytes before they go to the output.
 const PIECE_BYTES: usize = 32 << 10;
 
-/// A page may have this many bytes unused behind its last block: otherwise a block goes on in the next page.
+/// The most bytes of a page that may be unused behind its last block. If more would be, a block goes on in the next
+/// page.
 const UNUSED_BYTES_MAX: usize = 256;
 
 /// A block is closed once it has this many bytes in extents, which are kept in memory until then.
@@ -43,7 +44,7 @@ pub(crate) struct PackWriter {
     filter_bits_per_key: u32,
     /// A block is closed once its items reach this many bytes.
     block_bytes: usize,
-    /// The open block, and the first hash of its items.
+    /// The open block. `fence` is the fence of its first item.
     block: BlockBuilder,
     /// The directory that has blocks and is not ended.
     directory: Option<u64>,
@@ -59,7 +60,7 @@ pub(crate) struct PackWriter {
     pending: Vec<u8>,
     written: u64,
     checksum: Box<Xxh3>,
-    /// The items, for an index that has each.
+    /// The items, for an index that has each item.
     items: Option<PackItems>,
     failed: bool,
 }
@@ -207,7 +208,8 @@ impl PackWriter {
         assert!(fits, "an item fits in an empty block");
     }
 
-    /// How long the open block may become: to the end of its page, unless it has passed that.
+    /// Returns how long the open block may become: up to the end of its page, or up to the largest block if it is past
+    /// that end.
     fn room(&self) -> usize {
         let of_page = PAGE_BYTES - (self.offset() % PAGE_BYTES as u64) as usize;
         let is_within = self.items.is_none() && (self.block.len() == 0 || self.block.sealed_bytes() <= of_page);
@@ -252,7 +254,7 @@ impl PackWriter {
         }
     }
 
-    /// Returns whether the file was synced, because too many files are unsynced.
+    /// Writes the rest of the file. Returns whether the file was synced, because too many files are unsynced.
     async fn write_end(&mut self) -> Result<bool> {
         if self.contents.is_empty() || !planted(Bug::LastDirectoryLost) {
             self.end_directory();

@@ -9,7 +9,7 @@ const BUFFER_STEP_BYTES: usize = 1 << 10;
 /// A block is not copied to a buffer of more than this many times its size.
 const BUFFER_PART: usize = 4;
 
-/// Longer buffers are not kept.
+/// The longest buffer that is kept.
 const KEPT_BYTES_MAX: usize = 64 << 10;
 
 /// Memory for one block after the other, reused once no part of the previous block is referenced.

@@ -1,13 +1,13 @@
 //! [`RecentReads`]: which pieces of a table were read past the page cache recently.
 //!
 //! Where the page cache is too small for all tables, it should hold the pieces that are read repeatedly. Pieces that
-//! are read once should not sweep it.
+//! are read once should not evict them.
 //!
-//! There is a bit for each 4 KiB. When a quarter of the bits is set, all are cleared. Reads that find their bit set are
-//! repeated ones. Of equally likely blocks there are 15 of them for 100 bits that were set, and nothing is gained if
-//! they evict others. So repeated reads count only if there were more than 25 for 100 bits when the bits were cleared
-//! last, or if the bits never were: then some blocks are likelier. No clock, no locks; a lost bit costs one read past
-//! the page cache.
+//! There is a bit for each 4 KiB. When a quarter of the bits is set, all are cleared. A read that finds its bit set is
+//! a repeated read. If all blocks are equally likely, there are 15 repeated reads for 100 set bits, and nothing is
+//! gained if these reads evict other blocks. So repeated reads count only while some blocks seem likelier than others:
+//! the latest clearing found more than 25 repeated reads for 100 set bits, or there was no clearing yet. No clock, no
+//! locks; a lost bit costs one read past the page cache.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -16,14 +16,14 @@ const PIECE_BYTES: u64 = 4 << 10;
 /// The bits are cleared when one in this many is set.
 const SET_ONE_IN: u64 = 4;
 
-/// Some blocks are likelier if there is a repeated read for less than this many bits that are set.
+/// Some blocks are likelier than others if there are fewer than this many set bits for each repeated read.
 const SET_A_REPEAT: u64 = 4;
 
 /// See the module.
 pub(in crate::table) struct RecentReads {
     bits: Vec<AtomicU64>,
     set: AtomicU64,
-    /// Reads since the bits were cleared that found theirs set.
+    /// Repeated reads since the bits were cleared.
     repeats: AtomicU64,
     /// Whether some blocks are likelier, as far as is known.
     is_skewed: AtomicBool,

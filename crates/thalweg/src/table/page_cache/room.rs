@@ -1,12 +1,13 @@
 //! [`PageCacheRoom`]: whether the page cache has room for all tables, or for more of them than it has.
 //!
-//! Where all tables fit, what is read may be brought there in whole pieces. Where they do not, pages that nobody has
-//! read only evict others. But as long as the page cache has less than there is room for, a read through it costs
-//! nothing: after a merge, or when memory has become free.
+//! If all tables fit, reads may bring whole pieces into the page cache. If they do not fit, pages that nobody has read
+//! only evict others. But while the page cache has less than there is room for, a read through it costs nothing: after
+//! a merge, or when memory has become free.
 //!
-//! How much of the tables it has is estimated: now and then a read checks whether a random page of its table is there,
-//! and a moving mean of these checks is taken for all tables. Reads that prefer some tables make the estimate too high;
-//! then what is read again soon still gets there ([`super::recent_reads`]).
+//! The share of the tables that the page cache has is an estimate. Now and then a read checks whether a random page of
+//! its table is there, and the share is a moving mean of these checks over all tables. Reads that prefer some tables
+//! make the estimate too high. Pieces that are read again soon still get into the page cache then
+//! ([`super::recent_reads`]).
 //!
 //! Counts of reads decide when to ask and to check, not time. No locks: relaxed atomics; a lost update is one check
 //! less.
@@ -24,13 +25,13 @@ const SAMPLE_EVERY: u32 = 4;
 /// A share of one, in the mean.
 const ONE: u32 = 1 << 20;
 
-/// The part that one check has in the mean, once there were as many. The mean of a page cache that has a quarter of the
-/// tables then strays by 4 %, well within what lies between [`FULL_PARTS`] and what a full page cache has. (With 128 it
-/// strayed by 10 %. A full page cache was taken for one with room several times a second, and turned over every ten
-/// seconds, for nothing.)
+/// One check has one part in this many in the mean, once there were that many checks. If the page cache has a quarter
+/// of the tables, the mean then strays by 4 %. That is well within the gap between [`FULL_PARTS`] and the share of a
+/// full page cache. (With 128 the mean would stray by 10 %. A full page cache would be taken for one with room several
+/// times a second, and turn over every ten seconds, for nothing.)
 const SAMPLE_PART: u32 = 1024;
 
-/// The page cache is full when it has this part of the room: other files of the process have some, too.
+/// The page cache is full when it has this part of the room, because other files of the process have some room, too.
 const FULL_PARTS: (u64, u64) = (7, 8);
 
 /// A full page cache has room again when it has less than this part.
@@ -42,7 +43,7 @@ const SLACK_PART: u64 = 16;
 /// How much of the tables memory has room for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::table) enum Room {
-    /// All tables, or it is not known for how many bytes.
+    /// All tables, or the room is not known.
     All,
     /// More of them than the page cache has.
     More,
@@ -81,8 +82,8 @@ impl PageCacheRoom {
         live_bytes <= self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Whether memory has room for all tables, which have `live_bytes`, and for little else: pages of tables would go
-    /// where the block cache grew.
+    /// Whether memory has room for all tables, which have `live_bytes`, and for little else. A block cache that grew
+    /// would then evict pages of tables.
     #[inline]
     pub(in crate::table) fn is_tight(&self, live_bytes: u64) -> bool {
         let room = self.bytes.load(Ordering::Relaxed);
@@ -98,8 +99,8 @@ impl PageCacheRoom {
         before
     }
 
-    /// How much there is room for, of tables that have `live_bytes`. Counts a read. `is_cached` says whether a page of
-    /// its table is in the page cache, given a random number.
+    /// Returns how much room there is for tables that have `live_bytes`. Counts a read. Given a random number,
+    /// `is_cached` says whether a page of the read's table is in the page cache.
     pub(in crate::table) fn look(&self, live_bytes: u64, is_cached: impl FnOnce(u64) -> Option<bool>) -> Room {
         let read = self.count(1);
         if self.has_all(live_bytes) {
@@ -122,7 +123,7 @@ impl PageCacheRoom {
         if is_full { Room::Full } else { Room::More }
     }
 
-    /// The first checks count equally, so that the mean is right from the beginning.
+    /// Adds a check to the mean. The first checks count equally, so that the mean is right from the beginning.
     fn sample(&self, is_cached: bool) {
         let samples = (self.samples.load(Ordering::Relaxed) + 1).min(SAMPLE_PART);
         self.samples.store(samples, Ordering::Relaxed);

@@ -8,9 +8,9 @@
 //! read, foreground reads may use a mapping ([`super::mapping`]).
 //!
 //! **Out.** A replaced table without readers stays on disk until its edit is settled, or longer, and its pages would
-//! push out what is read. The coroutine drops them in pieces, after the mapping: the kernel keeps pages that are
-//! mapped. The table's write-back began as it was written, so little is written for this; a late table keeps
-//! its pages until its file goes.
+//! evict pages that are read. The coroutine first unmaps the table, because the kernel keeps mapped pages, and then
+//! drops the pages in pieces. The table's write-back began as it was written, so dropping its pages writes little. A
+//! late table keeps its pages until its file is removed.
 //!
 //! Locks: each is held for a push or a pop.
 
@@ -31,9 +31,9 @@ const DROPPED_BYTES: u64 = 4 << 20;
 #[derive(Default)]
 pub(in crate::table) struct Warming {
     requests: Mutex<VecDeque<Request>>,
-    /// To be dropped from the page cache.
+    /// Pages to be dropped from the page cache.
     stale: Mutex<VecDeque<StalePages>>,
-    /// To be unmapped.
+    /// Mappings to be unmapped.
     mappings: Mutex<Vec<Arc<dyn ReadMapping>>>,
     changed: Event,
     stopping: AtomicBool,
@@ -100,7 +100,8 @@ impl Warming {
                 }
                 Next::Warm(request) => request,
             };
-            // The policy reads several files to learn how much room there is: once a table that still exists.
+            // The policy reads several files to learn how much room there is. So it is asked only once per table, and
+            // only for a table that still exists.
             yield_now().await;
             if request.file.strong_count() > 0 && policy.is_warmed(&*environment.storage) {
                 self.read(&request, io).await;

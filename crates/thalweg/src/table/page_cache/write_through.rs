@@ -2,26 +2,29 @@
 //!
 //! A table written through the page cache is read from memory: by gets, and by the compaction that replaces it. The
 //! price is a copy of each byte into pages that must be found first. A compaction that reads from the device waits for
-//! it, and takes it from others, so the price is worth paying, also where not all tables fit: of two files the kernel
-//! keeps what is used. In a database of which memory has room for a small part only, a table's pages are gone before
-//! its compaction. Then tables go past the page cache, unless tables are read: what was written last is read most.
+//! the device, and takes device time from others. So the price is worth paying even if not all tables fit: of two files
+//! the kernel keeps the one that is used. If memory has room for only a small part of a database, a table's pages are
+//! gone before its compaction. Then tables go past the page cache, unless tables are read: the newest tables are read
+//! most.
 //!
 //! **Late.** A table of the upper levels is often replaced before a settle round needs it on the medium. So it is
-//! written into the page cache, and to the device only by the round that finds it in use. One that was replaced before
-//! is never written. A crash loses it like any other unsynced table: its inputs, or the log, are still there. There is
-//! a bound for the bytes of late tables, because their pages are dirty. When memory is short and the kernel finds a
-//! dirty page, it writes all dirty pages at once, and reads wait behind that. A table that reaches the bound is written
-//! to the device from there on. The file system must keep space for dirty pages from the write on: else a full disk
-//! would show only in a round, which poisons ([`Storage::keeps_space_for_writes`]).
+//! written into the page cache, and a settle round that finds it in use writes it to the device. A table that is
+//! replaced before such a round is never written to the device. A crash loses it like any other unsynced table: its
+//! inputs, or the log, are still there. The bytes of late tables are bounded, because their pages are dirty. When
+//! memory is short and the kernel finds a dirty page, it writes all dirty pages at once, and reads wait for these
+//! writes. The rest of a table that reaches the bound is written to the device. The file system must keep space for
+//! dirty pages from the write on. Otherwise a full disk would show only in a settle round, which poisons the database
+//! ([`Storage::keeps_space_for_writes`]).
 //!
-//! **Reserved.** Space for a table is reserved ahead if it goes past the page cache, because the kernel serialises
-//! direct writes that extend a file (E4), and if the file system does not keep space for dirty pages. In the end the
-//! file must be cut to its length. In the page cache that waits for the write-back of the page where the file ends,
-//! and a flush that waits so long makes writers wait. So where nothing needs it, space is not reserved.
+//! **Reserved.** Space for a table is reserved ahead in two cases. The first is a table that goes past the page cache,
+//! because the kernel serialises direct writes that extend a file (E4). The second is a file system that does not keep
+//! space for dirty pages. A file with reserved space must be cut to its length in the end. In the page cache the cut
+//! waits for the write-back of the page where the file ends, and a flush that waits so long makes writers wait. So
+//! space is not reserved in any other case.
 //!
 //! **Packs** are read more and replaced less. They go through the page cache while all tables fit there, if they are
-//! read or are of a level that lasts. A replaced table counts until it has no handle and its pages were dropped
-//! ([`StalePages`]). Otherwise the next pack would go past the page cache for pages that are not read.
+//! read or are of a level that lasts. A replaced table counts only until it has no handle and its pages were dropped
+//! ([`StalePages`]). If it counted longer, the next pack would go past the page cache for pages that are not read.
 //!
 //! Invariant: `live_bytes` is the sum of [`CountedBytes`] of the tables with a handle and of the [`StalePages`];
 //! `late_bytes` is that of the late tables which were neither synced nor removed. No locks.
@@ -38,11 +41,11 @@ const LASTING_LEVEL: usize = 2;
 /// Late tables may take one part in this many of the room that memory has for files.
 const LATE_PART: u64 = 128;
 
-/// Of how many times the room the tables may have so that new ones go there though nobody reads.
+/// Without reads, new tables go through the page cache only if all tables have at most this many times the room.
 const LIVE_TIMES_MAX: u64 = 8;
 
-/// The room is asked for again when tables of one part in this many of it were written. It takes a tenth of a
-/// millisecond.
+/// The room is asked for again when the tables written since have one part in this many of it. Asking takes a tenth of
+/// a millisecond.
 const ASK_PART: u64 = 64;
 
 /// See the module.
@@ -54,7 +57,7 @@ pub(in crate::table) struct WriteThroughPolicy {
     keeps_space: bool,
     live_bytes: Arc<AtomicU64>,
     late_bytes: Arc<AtomicU64>,
-    /// The room that memory had for files when it was asked for last, and the bytes of tables since.
+    /// The latest known room that memory has for files, and the bytes of the tables written since.
     room: AtomicU64,
     bytes_since: AtomicU64,
 }
@@ -69,7 +72,7 @@ pub(in crate::table) enum WriteWay {
     Late(LateBytes),
 }
 
-/// A late table's part of the late bytes, and how many there may be of all.
+/// A late table's part of the late bytes, and the most that all late tables may have.
 pub(in crate::table) struct LateBytes {
     counted: CountedBytes,
     all_max: u64,
@@ -137,14 +140,14 @@ impl WriteThroughPolicy {
         if is_cached { WriteWay::Cached } else { WriteWay::Direct }
     }
 
-    /// Whether space is reserved for a table that is written so.
+    /// Whether space is reserved for a table that is written in this way.
     pub(in crate::table) fn is_reserved(&self, way: &WriteWay) -> bool {
         matches!(way, WriteWay::Direct) || !self.keeps_space
     }
 
     /// Whether a table that is read is brought into the page cache.
     pub(in crate::table) fn is_warmed(&self, storage: &dyn Storage) -> bool {
-        // Asked once a table, perhaps long after the last one was written.
+        // The room is asked for once per table, perhaps long after the latest table was written.
         let room = self.ask(storage);
         self.writes != TableWrites::Direct && room > 0 && self.live_bytes() <= room
     }

@@ -43,8 +43,8 @@ pub(crate) fn batch_read(blocks: &[(&Table, BlockNumber)]) -> Vec<Result<ReadBlo
 fn read_at_once(blocks: &[(&Table, BlockNumber)]) -> Vec<Result<ReadBlock>> {
     let Some((first, _)) = blocks.first() else { return Vec::new() };
     let (mut reads, mut pending) = (Vec::new(), Vec::new());
-    // Without a ring the reads are made one after the other. The kernel can read ahead of them through the page cache
-    // only.
+    // Without a ring the reads are made one after the other. Then the kernel can read ahead only through the page
+    // cache.
     let has_ring = blocks.len() == 1 || first.io.rings.are_to_be_had();
     for (table, BlockNumber(at)) in blocks {
         pending.push(plan(table, *at, has_ring, &mut reads));

@@ -105,7 +105,7 @@ impl Cursor for TableCursor {
 
     fn approach(&mut self, user_key: &[u8], seq: SeqNo) {
         self.leave();
-        // The seek reports an error.
+        // The seek that follows reports an error.
         if let Ok(table_file) = self.table_file() {
             self.table.prefetch_block(table_file.index.find(user_key, seq));
         }

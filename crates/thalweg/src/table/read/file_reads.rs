@@ -1,29 +1,31 @@
-//! [`FileReads`]: the way each foreground read of a table's file takes: the page cache, past it, or the mapping.
+//! [`FileReads`]: the way of each foreground read of a table's file: through the page cache, past it, or from the
+//! mapping.
 //!
 //! While the page cache keeps what it was given, blocks are read through it. If all tables fit and this one was not
-//! written through the page cache, the first read of each 64 KiB piece requests the whole piece, and the first read of
-//! all requests the whole table ([`crate::table::page_cache::warming`]). So the page cache fills.
+//! written through the page cache, the first read of each 64 KiB piece requests the whole piece. The first read of the
+//! table also requests the whole table ([`crate::table::page_cache::warming`]). So the page cache fills.
 //!
-//! Where memory is too short, this only costs: each read allocates a page and evicts another one, and the next read
-//! finds its page gone. It is too short in two cases:
+//! If memory is too short, reads through the page cache only cost: each read allocates a page and evicts another one,
+//! and the next read finds its page gone. Memory is too short in two cases:
 //! - The tables have more bytes than memory has for files, and the page cache is full
 //!   ([`crate::table::page_cache::room`]).
-//! - Requested pieces do not stay, as reads find that probe now and then ([`crate::table::page_cache::probe`]).
+//! - Requested pieces do not stay, as reads that probe now and then find ([`crate::table::page_cache::probe`]).
 //!
 //! Then a block that is not in the page cache is read past it, which leaves the page cache as it is. There are two
 //! exceptions:
-//! - A block that is read past the page cache again soon goes through it, if some blocks of the table are likelier than
-//!   others ([`crate::table::page_cache::recent_reads`]): it is worth what is evicted for it.
-//! - In the second case, one such read in [`REQUEST_EVERY`] requests its piece all the same. So memory that has become
+//! - A block that was read past the page cache recently goes through it at its next read, if some blocks of the table
+//!   are likelier than others ([`crate::table::page_cache::recent_reads`]). Such a block is worth the pages that it
+//!   evicts.
+//! - In the second case, one such read in [`REQUEST_EVERY`] requests its piece nevertheless. So memory that has become
 //!   free is used.
 //!
-//! Where the tables do not fit, the page cache and the block cache should not have the same blocks: of those that the
-//! page cache has, one read of [`CACHE_EVERY`] goes into the block cache too. (Lookups of packs in steps put all their
-//! pages there.)
+//! If the tables do not fit, the page cache and the block cache should not have the same blocks. So of the reads of
+//! blocks that the page cache has, only one in [`CACHE_EVERY`] puts its block into the block cache. (Lookups of packs
+//! in steps put all their pages there.)
 //!
 //! A table that is all in the page cache is mapped, and its blocks are copied out of the mapping
-//! ([`crate::table::page_cache::mapping`]), unless memory is short: a read of a page that was evicted since would have
-//! the kernel read it and its neighbours, and evict others for them.
+//! ([`crate::table::page_cache::mapping`]), unless memory is short. Then a read of an evicted page would make the
+//! kernel read the page and its neighbours, and evict others for them.
 //!
 //! Deterministic: counts of reads decide, not time. Nothing here is needed for correctness: a table never changes, so
 //! all ways give the same bytes, and each block is verified whichever way it came.
@@ -41,10 +43,10 @@ use crate::table::page_cache::state::PageCacheState;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// The size of a piece: what the page cache is requested to read when the first block in it is read.
+/// The size of a piece. The first read of a block in a piece requests the whole piece for the page cache.
 const PIECE_BYTES: u64 = 64 << 10;
 
-/// The pages that are looked for at random.
+/// The size of the pages that random checks look for.
 const PAGE_BYTES: u64 = 4 << 10;
 
 /// While memory suffices, one read of this many probes.
@@ -57,8 +59,8 @@ const REQUEST_EVERY: u32 = 64;
 const PROBE_EVERY_MAPPED: u32 = 16;
 
 /// Of the blocks that point reads take from a mapping, or from the page cache where it cannot have all tables, one of
-/// this many goes into the block cache. So blocks that are read often soon get there. The others do not cost a copy,
-/// nor the block that it would push out.
+/// this many goes into the block cache. So blocks that are read often soon get there. Other blocks cost neither a copy
+/// nor the block that the copy would evict.
 const CACHE_EVERY: u32 = 8;
 
 /// See the module.
@@ -90,7 +92,7 @@ pub(in crate::table) struct MappedRead<'a> {
 
 /// The way of a read that blocks.
 pub(in crate::table) struct ReadWay<'a> {
-    /// The file past the page cache; `None`: through it.
+    /// The file, open for reads past the page cache; `None`: the read goes through the page cache.
     pub(in crate::table) direct: Option<&'a Arc<dyn File>>,
     /// Whether the block should go into the block cache.
     pub(in crate::table) is_to_cache: bool,
@@ -107,7 +109,7 @@ pub(in crate::table) struct PlannedRead {
 /// The state of a table's pages in the page cache when the table is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::table) enum Pages {
-    /// Nothing.
+    /// Nothing is known.
     Unknown,
     /// They were written there.
     Written,
@@ -183,7 +185,7 @@ impl FileReads {
             && page_cache.room.has_all(page_cache.policy.live_bytes())
     }
 
-    /// Maps the file. Two threads at once map it twice, and one mapping is dropped.
+    /// Maps the file. If two threads map it at once, one of their mappings is dropped.
     #[cold]
     fn map(&self, page_cache: &PageCacheState) -> &Option<TableMapping> {
         let (file, bytes) = (&*self.file, self.file_bytes);
@@ -199,7 +201,8 @@ impl FileReads {
         }
     }
 
-    /// Which way these bytes should be read. `open` opens the file past the page cache when it is first needed.
+    /// Returns the way in which these bytes should be read. `open` opens the file for reads past the page cache, when
+    /// such a read is first needed.
     pub(in crate::table) fn way(
         &self,
         page_cache: &PageCacheState,
@@ -218,8 +221,8 @@ impl FileReads {
         ReadWay { direct, is_to_cache: direct.is_some() || page_cache.probe.is_turn(CACHE_EVERY) }
     }
 
-    /// Whether these bytes should be read past the page cache, which has room for all tables, as far as the system
-    /// says.
+    /// Whether these bytes should be read past the page cache although, as far as the system says, it has room for all
+    /// tables.
     fn is_past_short_page_cache(&self, page_cache: &PageCacheState, offset: u64, bytes: u64) -> bool {
         let probe = &page_cache.probe;
         let is_short = probe.is_short();
@@ -261,8 +264,8 @@ impl FileReads {
             None => {
                 let is_refused = &mut false;
                 let opened = page_cache.direct_fds.open(|| open().inspect(|file| *is_refused = file.is_none()));
-                // A failure to open is no error of the read, which falls back to the page cache, and the next read
-                // tries again. Two threads at once open the file twice, and one descriptor is closed.
+                // A failure to open is no error of the read. The read falls back to the page cache, and the next read
+                // tries again. If two threads open the file at once, one of their descriptors is closed.
                 let opened = opened.ok().filter(|direct_fd| direct_fd.is_some() || *is_refused)?;
                 self.direct_fd.get_or_init(|| opened)
             }
@@ -294,7 +297,7 @@ impl FileReads {
     }
 
     /// Plans a read into a buffer of `buffers`: from `direct` in whole pages, or through the page cache. Returns `None`
-    /// if it is larger than a buffer.
+    /// if the read is larger than a buffer.
     pub(in crate::table) fn plan(
         &self,
         direct: Option<&Arc<dyn File>>,

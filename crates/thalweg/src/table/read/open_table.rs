@@ -16,7 +16,7 @@ pub(in crate::table) struct OpenTable {
     /// The table's blocks in the block cache.
     pub(in crate::table) cached: TableBlocks,
     pub(in crate::table) reads: FileReads,
-    /// Filter, index and slots, in the memory budget.
+    /// The charge for filter, index and slots in the memory budget.
     _charge: Charge,
 }
 

@@ -13,7 +13,7 @@ use crate::table::page_cache::block_buffer::BlockBuffer;
 use std::cell::Cell;
 
 thread_local! {
-    /// Where a thread's point reads copy the block of a mapping.
+    /// The buffer that a thread's point reads copy the block of a mapping to.
     static BUFFER: Cell<BlockBuffer> = const { Cell::new(BlockBuffer::new()) };
 }
 
@@ -65,7 +65,7 @@ impl Table {
         if let Some(content) = self.cached(open, at) {
             return find_in_block(open, at, parse(open, at, content)?, point);
         }
-        // The buffer is gone while the thread ends.
+        // The thread's buffer no longer exists while the thread ends.
         let mut buffer = BUFFER.try_with(Cell::take).unwrap_or_default();
         let found = self.find_mapped(open, at, point, &mut buffer);
         let _ = BUFFER.try_with(|kept| kept.set(buffer));
@@ -89,8 +89,8 @@ impl Table {
         let Some(mut found) = find_in_block(open, at, parse(open, at, content)?, point)? else {
             return Ok(Some(None));
         };
-        // A value of half a block or more keeps the block, and the next block gets new memory. A smaller one is
-        // copied, or it would keep too much.
+        // A value of half a block or more keeps the block in memory, and the next block gets new memory. A smaller
+        // value is copied, because it would keep too much memory.
         if found.value.len() < content_bytes / 2 {
             found.value = Slice::from(&*found.value);
         }

@@ -1,10 +1,11 @@
-//! [`PointKey`]: the key of a point read, with what tables derive from it; and [`BlockNumber`], where it leads.
+//! [`PointKey`]: the key of a point read, with the values that tables derive from it; and [`BlockNumber`], the block
+//! that it leads to.
 
 use super::fence::Fence;
 use crate::format::SeqNo;
 use crate::table::format::filter;
 
-/// The key of a point read. Hash and fence are computed once a read, not once a table.
+/// The key of a point read. Hash and fence are computed once per read, not once per table.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PointKey<'a> {
     pub(crate) key: &'a [u8],
@@ -14,7 +15,7 @@ pub(crate) struct PointKey<'a> {
 }
 
 impl<'a> PointKey<'a> {
-    /// Looks for the newest version of `key` at or below `seq`.
+    /// Returns the key of a read of the newest version of `key` at or below `seq`.
     pub(crate) fn new(key: &'a [u8], seq: SeqNo) -> Self {
         PointKey { key, seq, hash: filter::hash(key), fence: Fence::new(key) }
     }

@@ -1,8 +1,8 @@
 //! [`ReadAhead`]: blocks that a cursor reads from the file before it reaches them.
 //!
-//! It begins at the second consecutive miss on neighbouring blocks. Each further read takes twice as many bytes, up to
-//! [`WINDOW_BYTES_MAX`]. The bytes are kept as the file has them; a block is verified when the cursor reaches it. If
-//! reading ahead fails, the block is read when it is needed, and that read reports the error.
+//! Reading ahead begins at the second consecutive miss on neighbouring blocks. Each further read takes twice as many
+//! bytes, up to [`WINDOW_BYTES_MAX`]. The bytes are kept as the file has them; a block is verified when the cursor
+//! reaches it. If reading ahead fails, the block is read when it is needed, and that read reports the error.
 
 use super::file::TableFile;
 use crate::error::Result;
@@ -76,8 +76,8 @@ impl ReadAhead {
         if table_file.file.read_exact_at(first.offset, &mut self.bytes).is_err() {
             self.bytes.clear();
         } else if self.window_bytes == WINDOW_BYTES_MAX {
-            // The file is open for random reads (`open_table.rs`), so the kernel does not read ahead by itself: for a
-            // long scan it is requested to.
+            // The file is open for random reads (`open_table.rs`), so the kernel does not read ahead by itself. For a
+            // long scan this requests it to.
             let end = first.offset + bytes as u64;
             table_file.file.will_need(end, WINDOW_BYTES_MAX.min(table_file.footer.data_end().saturating_sub(end)));
         }

@@ -35,11 +35,11 @@ pub(crate) struct Table {
     pub(super) key_min: Fence,
     pub(super) key_max: Fence,
     open: OnceLock<OpenTable>,
-    /// If it is a pack, instead of `open`.
+    /// The open pack. A pack has this instead of `open`.
     pack: OnceLock<OpenPack>,
-    /// Its contents, if it was just written.
+    /// The contents of a pack that was just written.
     fresh: Mutex<Option<Fresh>>,
-    /// Its items, if it was just written and an index has each item.
+    /// The items of a pack that was just written, if an index has each item.
     fresh_items: Mutex<Option<PackItems>>,
     cache: Arc<BlockCache>,
     pub(in crate::table) metrics: Arc<Metrics>,
@@ -47,7 +47,8 @@ pub(crate) struct Table {
     pub(in crate::table) page_cache: Arc<PageCacheState>,
     pub(in crate::table) storage: Arc<dyn Storage>,
     pub(in crate::table) path: PathBuf,
-    /// Whether this process wrote the table through the page cache. Then it is read from there, too.
+    /// The state of the table's pages. If this process wrote the table through the page cache, it is read from there,
+    /// too.
     pages: Pages,
     counted: Option<CountedBytes>,
 }
@@ -115,7 +116,8 @@ impl Table {
         file.is_cached(offset, bytes) != Some(false)
     }
 
-    /// Reads through the page cache need no second descriptor: without one there is no error.
+    /// Opens the file for reads past the page cache, if possible. A shortage of descriptors is no error, because reads
+    /// through the page cache need no second one.
     fn open_medium_if_possible(&self) -> Result<Option<Arc<dyn File>>> {
         match self.storage.open(&self.path, OpenMode::ReadMedium) {
             Err(error) if error.is_shortage() => Ok(None),
@@ -127,8 +129,8 @@ impl Table {
         &self.meta
     }
 
-    /// Returns about `most` user keys at most, ascending and evenly spread over the bytes of the table. With each key
-    /// come the bytes from the one before it up to it. Opens the table.
+    /// Returns at most `most` user keys, ascending and evenly spread over the bytes of the table, each with the number
+    /// of bytes between the previous key and it. Opens the table.
     pub(crate) fn samples(&self, most: usize) -> Result<Vec<(Box<[u8]>, u64)>> {
         let index = &self.table_file()?.index;
         let (mut samples, mut before) = (Vec::new(), 0);
@@ -167,7 +169,7 @@ impl Table {
         Ok(self.open.get_or_init(|| OpenTable::new(table_file, &self.cache, self.pages)))
     }
 
-    /// The open pack, opening it if it is not open yet.
+    /// Returns the open pack, opening it if it is not open yet.
     #[inline]
     pub(in crate::table) fn pack(&self) -> Result<&OpenPack> {
         match self.pack.get() {
@@ -181,7 +183,7 @@ impl Table {
         self.pack.get()
     }
 
-    /// Whether this is a pack that was read.
+    /// Whether this is a pack that was opened.
     pub(crate) fn is_pack(&self) -> bool {
         self.pack.get().is_some()
     }
@@ -192,8 +194,8 @@ impl Table {
         Ok(self.pack.get_or_init(|| pack))
     }
 
-    /// Gives each directory of a pack to `visit`, in order. Of a pack that was just written they are in memory, once;
-    /// otherwise this reads them from the file, and opens the pack.
+    /// Gives each directory of a pack to `visit`, in order. If the pack was just written, the first call takes the
+    /// directories from memory; otherwise this reads them from the file, and opens the pack.
     pub(crate) fn visit_directories(&self, visit: &mut dyn FnMut(u64, PackSpan)) -> Result<()> {
         if let Some((content, data_end)) = self.fresh.lock().take() {
             let decoded = contents::decode(&content, data_end, visit);
@@ -225,7 +227,7 @@ impl Table {
         }
     }
 
-    /// The items that [`Table::keep_items`] has kept, once.
+    /// Takes the items that [`Table::keep_items`] has kept.
     #[cfg(feature = "experiments")]
     pub(in crate::table) fn take_fresh_items(&self) -> Option<PackItems> {
         self.fresh_items.lock().take()
@@ -327,7 +329,7 @@ impl Table {
         }
     }
 
-    /// Which way a block should be read.
+    /// Returns the way in which a block should be read.
     pub(super) fn way<'a>(&self, open: &'a OpenTable, handle: BlockHandle) -> ReadWay<'a> {
         open.way(&self.page_cache, handle, || self.storage.open(&self.path, OpenMode::ReadMedium))
     }
@@ -359,7 +361,7 @@ impl Table {
         Arc::new(table)
     }
 
-    /// As [`Table::of`], of a pack with `bytes` bytes.
+    /// As [`Table::of`], for a pack with `bytes` bytes.
     #[cfg(feature = "simulation")]
     pub(in crate::table) fn of_pack(storage: Arc<dyn Storage>, pack: OpenPack, bytes: u64) -> Arc<Self> {
         let table = Table::unopened(storage, pack.file.path(), pack.properties.to_meta(bytes, 0));

@@ -62,7 +62,7 @@ impl Chunks {
 
     /// Copies bytes that lie in several chunks, from the current one on.
     async fn gather(&mut self, offset: u64, len: usize) -> Result<Slice> {
-        // It grows with the bytes that exist: a damaged index may name any length.
+        // The buffer grows with the bytes that exist, because a damaged index may name any length.
         let mut gathered = Vec::with_capacity(len.min(2 * CHUNK_BYTES));
         loop {
             let at = offset + gathered.len() as u64;
@@ -108,12 +108,12 @@ impl Chunks {
         Ok(())
     }
 
-    /// Returns a read of the chunk at `start`, as far as the data reaches. Nothing is done before it is polled.
+    /// Returns a read of the chunk at `start`, as far as the data reaches. The read begins when it is first polled.
     fn read(&self, start: u64) -> Reading {
         let (file, io) = (self.file.clone(), self.io.clone());
         let rest = usize::try_from(self.end.saturating_sub(start)).unwrap_or(usize::MAX);
         if !file.file().is_direct() {
-            // Where the page cache has dropped the chunk, the device reads it while the previous one is merged.
+            // If the page cache has dropped the chunk, the device reads it while the previous one is merged.
             file.file().will_need(start, rest.min(CHUNK_BYTES) as u64);
         }
         Box::pin(async move {

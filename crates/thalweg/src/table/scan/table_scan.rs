@@ -1,11 +1,11 @@
 //! [`TableScan`]: a forward scan of a table, or of a range of its keys, for compactions.
 //!
-//! A scan reads ahead past the block cache, and past the page cache unless that has the table. Both are left to
-//! foreground reads. A step within a chunk is a plain call; only at the end of a chunk may a step wait.
+//! A scan reads ahead past the block cache, and past the page cache unless the page cache has the table. Both caches
+//! are left to foreground reads. A step within a chunk is a plain call; only at the end of a chunk may a step wait.
 //!
 //! A scan verifies the order of the blocks. The merge verifies the order of the entries in the output of all its
-//! inputs. A block in which a range begins or ends belongs to two scans; an entry out of order in it comes out of one
-//! of them.
+//! inputs. A block in which a range begins or ends belongs to two scans. An entry out of order in such a block comes
+//! out of one of the two.
 
 use super::chunks::Chunks;
 use crate::cache::Warmth;
@@ -126,7 +126,7 @@ impl TableScan {
         !is_past
     }
 
-    /// Leaves the block at its end, for the next one if the chunk has it.
+    /// Leaves the block at its end, and enters the next one if the chunk has it.
     fn enter_next_block(&mut self) -> Result<bool> {
         let Some(block) = self.block.take() else { return Ok(false) };
         self.failed = true;

@@ -5,8 +5,8 @@
 //! the blocks of the tables that it replaces leave the cache at the same moment.
 //!
 //! - A flush keeps all blocks: what was written recently is read soon.
-//! - A compaction keeps the blocks with an entry out of a cached block that was hit. They take its place. If half of
-//!   the entries of a block come from hot blocks, the new block is hot at once.
+//! - A compaction keeps the new blocks that have an entry from a cached block that was hit. They take the place of that
+//!   block. If half of the entries of a new block come from hot blocks, the new block is hot at once.
 //!
 //! A load that is not read copies nothing.
 //!
@@ -31,7 +31,7 @@ pub(in crate::table) struct CacheHandover {
     blocks: Mutex<BTreeMap<TableId, KeptBlocks>>,
 }
 
-/// The kept blocks of a table. They count as the cache's.
+/// The kept blocks of a table. Their bytes count as the cache's own.
 struct KeptBlocks {
     blocks: Vec<KeptBlock>,
     /// The memory of their contents.
@@ -77,7 +77,7 @@ struct EntryCounts {
 }
 
 impl BlockCollector {
-    /// Keeps `room` bytes at most, for `cache`.
+    /// Returns a collector that keeps at most `room` bytes for `cache`.
     pub(in crate::table) fn new(handover: &Arc<CacheHandover>, cache: &Arc<BlockCache>, room: usize) -> Self {
         let (handover, cache) = (Arc::clone(handover), Arc::clone(cache));
         BlockCollector { handover, cache, kept: None, room, at: 0, counted: EntryCounts::default() }

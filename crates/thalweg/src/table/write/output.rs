@@ -1,8 +1,8 @@
 //! [`Output`]: gathers the bytes of a table in aligned buffers, and hands full buffers to the worker's [`WriteQueue`].
 //!
-//! Where space is *reserved* ([`WriteThroughPolicy::is_reserved`]), that is done ahead in growing steps. Until
-//! [`Output::finish`] the file is longer than its table then, and its last buffer is padded to the alignment. The true
-//! length is set once all is written. A crash before that leaves a file that no edit names: an orphan.
+//! If space is *reserved* ([`WriteThroughPolicy::is_reserved`]), the output reserves it ahead in growing steps. The
+//! file is then longer than its table until [`Output::finish`], and its last buffer is padded to the alignment. The
+//! true length is set once all is written. A crash before that leaves a file that no edit names: an orphan.
 //!
 //! [`WriteThroughPolicy::is_reserved`]: crate::table::page_cache::write_through::WriteThroughPolicy::is_reserved
 
@@ -26,13 +26,13 @@ pub(in crate::table) struct Output {
     buffer: IoBuffer,
     /// The offset of the buffer in the file.
     start: u64,
-    /// The bytes of the file that are reserved, if space is.
+    /// The bytes of the file that are reserved. `None`: no space is reserved.
     reserved: Option<u64>,
     way: WriteWay,
 }
 
 impl Output {
-    /// The file is written in pieces of the size of the `buffers`.
+    /// Returns the output to `file`, which is written in pieces of the size of the `buffers`.
     pub(in crate::table) fn new(
         queue: &WriteQueue,
         buffers: &Arc<BufferPool>,
@@ -62,7 +62,7 @@ impl Output {
         !matches!(self.way, WriteWay::Direct)
     }
 
-    /// The file, for whoever syncs it. The table's bytes count as late until then.
+    /// Returns the file, for its sync. The bytes of a late table count as late until then.
     pub(in crate::table) fn take_unsynced(&mut self) -> UnsyncedFile {
         let through_cache = self.is_through_cache();
         let late = match std::mem::replace(&mut self.way, WriteWay::Cached) {
@@ -124,7 +124,8 @@ impl Output {
             *reserved = (*reserved + step).max(end);
             let reserved = *reserved;
             match self.file.file().reserve(reserved).await {
-                // The rest of the table may fit where the whole step does not. The write itself reports it if not.
+                // The rest of the table may fit even if the whole step does not. If it does not fit, the write itself
+                // reports that.
                 Err(Error::NoSpace { .. }) | Ok(()) => {}
                 Err(error) => return Err(error),
             }

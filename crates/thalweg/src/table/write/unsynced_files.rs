@@ -1,11 +1,11 @@
 //! [`UnsyncedFiles`]: the files of finished tables, as their writers had them open, until they are synced.
 //!
 //! The kernel may write back bytes in the page cache at any time. If that fails, it reports the error to a sync of a
-//! descriptor that was open then. So the writer's own descriptor stays open, here, until the table was synced through
-//! it. If too many files are here, the writer syncs its table itself and closes the file.
+//! descriptor that was open then. So the writer's own descriptor is kept open here until the table was synced through
+//! it. If too many files are kept, the writer syncs its table itself and closes the file.
 //!
-//! A *late* table ([`crate::table::page_cache::write_through`]) is here until it was synced or removed, even if its
-//! file is closed because a round found that a later edit has replaced it.
+//! A *late* table ([`crate::table::page_cache::write_through`]) is kept here until it was synced or removed, even if
+//! its file is closed because a round found that a later edit has replaced it.
 //!
 //! Locks: `files` is held for an insertion, a look or a removal.
 
@@ -16,7 +16,8 @@ use crate::table::page_cache::write_through::LateBytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// One in this many of the process's descriptors may be of an unsynced table. A settle round begins before that.
+/// One in this many of the process's descriptors may be of an unsynced table. A settle round begins before that many
+/// are open.
 const FILES_PART: u64 = 6;
 
 /// See the module.
@@ -59,7 +60,8 @@ impl UnsyncedFiles {
         self.files.lock()
     }
 
-    /// Keeps the file of `table` open. The writers of several workers that find room at once all keep theirs.
+    /// Keeps the file of `table` open. If writers of several workers find room at once, all of them keep their files
+    /// open.
     pub(crate) fn insert(&self, table: TableId, file: UnsyncedFile) {
         self.files().open.insert(table, file);
     }

@@ -54,7 +54,7 @@ pub(crate) struct TableWriter {
     last_kind: EntryKind,
     /// Blocks that are not in `output` yet, and belong at offset `written` of the file. The last may be open.
     pending: Vec<u8>,
-    /// Where blocks are compressed.
+    /// The memory in which blocks are compressed.
     scratch: Vec<u8>,
     written: u64,
     /// The checksum of the first `written` bytes.
@@ -132,7 +132,7 @@ impl TableWriter {
         self.pending.len() >= PIECE_BYTES
     }
 
-    /// Says that the next entry comes from a block of `warmth`.
+    /// Records that the next entry comes from a block of `warmth`.
     #[inline]
     pub(crate) fn expect(&mut self, warmth: Warmth) {
         self.collector.count(warmth);
@@ -183,9 +183,9 @@ impl TableWriter {
     }
 
     /// Whether the open block, with one more entry of `bytes`, would touch one page more than a block of the same size
-    /// touches at most other places. It is then better closed, if it is not small: a read costs its pages. The next
-    /// entry is taken to be as large as the last one; to wait for it would leave the block open, and `pending` would
-    /// grow. Whether a compressed block would, is not known in time.
+    /// touches at most places. Then it is better closed now, unless it is small, because a read costs as many pages as
+    /// its block touches. The next entry is assumed to be as large as the last one. Waiting for the next entry would
+    /// leave the block open, and `pending` would grow. For a compressed block, the answer is not known in time.
     #[inline]
     fn needs_a_page_more(&self, bytes: usize) -> bool {
         let so_far = self.block.entry_bytes(&self.pending);
@@ -214,7 +214,7 @@ impl TableWriter {
         self.properties.data_bytes = self.offset();
     }
 
-    /// Returns whether the file was synced, because too many files are unsynced.
+    /// Writes the rest of the file. Returns whether the file was synced, because too many files are unsynced.
     async fn write_end(&mut self) -> Result<bool> {
         if !self.block.is_empty() {
             self.close_block();

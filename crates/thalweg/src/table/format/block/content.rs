@@ -93,8 +93,9 @@ impl Block {
 
     /// Returns the newest version of `user_key` at or below `seq`.
     ///
-    /// It assembles no key. All keys so far are less than `user_key`, and share their first `matched` bytes with it. An
-    /// entry that shares more bytes than that with its predecessor is less, too, and is skipped by its lengths alone.
+    /// The search assembles no key. All keys so far are less than `user_key`, and share their first `matched` bytes
+    /// with it. An entry that shares more bytes than that with its predecessor is less, too, and is skipped by its
+    /// lengths alone.
     pub(in crate::table) fn find(self, user_key: &[u8], seq: SeqNo) -> Result<Found, Damage> {
         let before = self.restarts_before(|entry| key::compare(entry, (user_key, seq)) == Ordering::Less)?;
         let mut offset = self.restart(before.saturating_sub(1))?;
@@ -166,7 +167,8 @@ impl Block {
     pub(super) fn restarts_before(&self, mut before: impl FnMut((&[u8], SeqNo)) -> bool) -> Result<usize, Damage> {
         let (mut low, mut high) = (0, self.restarts);
         if high <= RESTARTS_FEW {
-            // Each step of the search would wait for its entry. This waits for all entries at once.
+            // Without a prefetch, each step of the search would wait for its entry. The prefetches wait for all entries
+            // at once.
             for index in 0..high {
                 prefetch(self.entries_from(self.restart(index)?).as_ptr());
             }

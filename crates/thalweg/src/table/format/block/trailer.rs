@@ -17,7 +17,7 @@ pub(in crate::table) const TRAILER_BYTES: usize = 5;
 const CODEC_NONE: u8 = 0;
 const CODEC_LZ4: u8 = 1;
 
-/// No data block is larger than this: the size at which it is closed, and the largest entry.
+/// An upper bound of the bytes of a data block: the size at which it is closed, and the largest entry.
 const RAW_BYTES_MAX: u64 = 128 << 20;
 
 /// LZ4 expands by at most this factor.
@@ -52,7 +52,7 @@ pub(in crate::table) fn seal_compressed(
     if scratch.len() < room {
         scratch.resize(room, 0);
     }
-    // With room for the worst case this cannot fail. A block that is stored uncompressed is right in any case.
+    // Compression cannot fail, because there is room for the worst case. An uncompressed block would be right, too.
     let compressed = lz4_flex::block::compress_into(content, scratch).ok().and_then(|bytes| scratch.get(..bytes));
     let Some(compressed) = compressed.filter(|compressed| compressed.len() <= worth) else {
         return seal(out, start, table, offset);
