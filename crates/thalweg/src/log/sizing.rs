@@ -33,9 +33,8 @@ pub(super) const SPARES_BUSY: usize = 2;
 pub(super) const SPARES_MAX: usize = 8;
 
 /// Spares last this long at the rate at which segments become full. To make a segment ready takes 15 ms on average. But
-/// under full write load one of its two or three syncs takes up to 200 ms on a fast device, and 400 ms on one that
-/// writes 230 MB/s.
-const SLOW_PREPARATION_NS: u64 = 600_000_000;
+/// on a device under full write load, one of its two or three syncs sometimes takes up to 200 ms.
+const SLOW_PREPARATION_NS: u64 = 200_000_000;
 
 /// A record should not need more segments than this where the option allows larger ones.
 const SEGMENTS_A_RECORD: u32 = 4;
@@ -55,8 +54,7 @@ pub(super) struct Sizing {
     begun_ns: u64,
     /// The bytes of the segment in use; 0: it was in use during a pause.
     in_use: u32,
-    /// The time to fill a segment of the largest size, about, at the rate of the latest segments of at least a quarter
-    /// of that; 0: none was filled since a pause.
+    /// About how long it took to fill the latest segments of the largest size; 0: none was filled since a pause.
     full_ns: u64,
     /// Bytes of segments that were made ready, and the time that took, the latest with the most weight.
     made_bytes: f64,
@@ -144,8 +142,7 @@ impl Sizing {
     pub(super) fn took(&mut self, bytes: u32, now_ns: u64) {
         let full_ns = now_ns.saturating_sub(self.begun_ns).max(1);
         self.is_busy = full_ns < QUICK_NS;
-        if self.in_use > 0 && self.in_use >= self.most / GROWTH && self.is_busy {
-            let full_ns = full_ns * u64::from(self.most) / u64::from(self.in_use);
+        if self.in_use == self.most && self.is_busy {
             self.full_ns = if self.full_ns == 0 { full_ns } else { (3 * self.full_ns + full_ns) / 4 };
         }
         if self.is_busy {
@@ -217,7 +214,7 @@ mod tests {
             sizing.took(sizing.next(), turn * 10 * MS);
         }
         assert_eq!(sizes, [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20]);
-        assert_eq!((sizing.next(), sizing.spares()), (MOST, SPARES_MAX));
+        assert_eq!((sizing.next(), sizing.spares()), (MOST, SPARES_BUSY));
     }
 
     #[test]
@@ -229,7 +226,7 @@ mod tests {
             }
             sizing.spares()
         };
-        let of_ms = [1, 90, 140, 250, 900].map(|ms| spares_after(ms * MS));
+        let of_ms = [1, 30, 50, 90, 300].map(|ms| spares_after(ms * MS));
         assert_eq!(of_ms, [SPARES_MAX, 6, 4, SPARES_BUSY, SPARES_BUSY]);
         assert_eq!(spares_after(2 * QUICK_NS), 0);
         // Small segments are to be used up soon, because the next ones are larger.
