@@ -32,7 +32,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// Notes an operation that is about to be done on a file of `size` bytes.
+    /// Notes the next operation on a file of `size` bytes.
     pub fn note(&mut self, operation: &Operation, size: u64) {
         let (ino, change) = match operation {
             Operation::Write { ino, offset, length, version } => {

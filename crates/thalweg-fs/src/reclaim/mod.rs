@@ -59,7 +59,7 @@ impl Volume {
         };
     }
 
-    /// Whether the search for objects that no row knows is still to be done.
+    /// Whether the volume must be searched for objects that no row knows.
     pub(crate) fn has_unknown_objects(&self) -> bool {
         self.tasks().inherited.has_unknown_objects && !planted(Bug::UnknownObjectsForgotten)
     }

@@ -1,4 +1,5 @@
-//! [`DroppedReport`]: the changes that `PointInTime` has dropped, in `lost/dropped` until an open has told its caller.
+//! [`DroppedReport`]: the changes that `PointInTime` has dropped. The file `lost/dropped` has them until an open that
+//! reports them has returned.
 //!
 //! An open that drops something hides the damage: its new manifest does not name what is gone. If that open is cut off
 //! afterwards, no later open finds anything missing. So the report is durable before the new manifest is in force. Each
