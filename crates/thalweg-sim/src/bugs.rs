@@ -41,6 +41,7 @@ pub const BUGS: [(&str, Bug); 59] = [
     ("DescriptorsPoison", Bug::DescriptorsPoison),
     ("LockFreedEarly", Bug::LockFreedEarly),
     ("IntervalBehindPreparation", Bug::IntervalBehindPreparation),
+    ("SpareBeforeRenewal", Bug::SpareBeforeRenewal),
     ("DropEmptiesReads", Bug::DropEmptiesReads),
     ("ClearLosesLateWrites", Bug::ClearLosesLateWrites),
     ("MemtableBeforeIndex", Bug::MemtableBeforeIndex),

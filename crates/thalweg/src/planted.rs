@@ -42,6 +42,7 @@ pub enum Bug {
     DescriptorsPoison,
     LockFreedEarly,
     IntervalBehindPreparation,
+    SpareBeforeRenewal,
     DropEmptiesReads,
     ClearLosesLateWrites,
     MemtableBeforeIndex,

@@ -5,7 +5,7 @@
 use super::compaction_pace::CompactionPace;
 use super::level0_job::CompactionDebt;
 use super::log_pins::LogPins;
-use super::pacer::{Pacer, Pressure, SLEEP_MAX_NS, pressure};
+use super::pacer::{Pacer, Pressure, SLEEP_MAX_NS, memtable_pressure, pressure};
 use super::registry::Registry;
 use super::signals::Signals;
 use super::tier_room::TierRoom;
@@ -33,6 +33,9 @@ pub(crate) trait WriteBuffer {
 
     /// Memtables that wait for their flush.
     fn sealed_memtables(&self) -> usize;
+
+    /// How full the active memtable is, beside the sealed ones: 0 to 1.
+    fn active_share(&self) -> f64;
 
     /// The work that its flushes have left for compactions.
     fn compaction_debt(&self) -> CompactionDebt;
@@ -96,7 +99,7 @@ impl Backpressure {
             backlog if backlog <= log_from => backlog,
             _ => self.log_pins.pinned_bytes(),
         };
-        let flush = pressure(sealed, sealed_max.saturating_sub(2), sealed_max);
+        let flush = memtable_pressure(sealed, sealed_max, || buffer.active_share());
         let log = pressure(log, log_from, log_bytes_max.saturating_mul(2));
         let retained = (self.lineage.retained_share() - 1.0).clamp(0.0, 1.0);
         let level0 = buffer.pacer().level0_pressure(now_ns, &debt, sealed);

@@ -111,6 +111,14 @@ pub(crate) fn pressure(amount: u64, from: u64, to: u64) -> f64 {
     (amount.saturating_sub(from) as f64 / way as f64).min(1.0)
 }
 
+/// The pressure of `sealed` memtables, where writers stop at `most`. If the active one is the last before that, it
+/// counts by its share: writers get slower as it fills, so that a flush may take longer than usual before they stop.
+pub(crate) fn memtable_pressure(sealed: u64, most: u64, active_share: impl FnOnce() -> f64) -> f64 {
+    let of_sealed = pressure(sealed, most.saturating_sub(2), most);
+    let is_last = sealed > 0 && sealed + 1 == most;
+    if is_last { of_sealed + (1.0 - of_sealed) * active_share() } else { of_sealed }
+}
+
 impl Pacer {
     /// Notes that a memtable waits for its flush.
     pub(crate) fn flush_due(&self, now_ns: u64) {
@@ -274,6 +282,32 @@ mod tests {
         assert_eq!(pacer.delay_ns(1 << 30, 0), None);
         pacer.press(0, Pressure { flush: 0.5, compaction: 0.0, ..Pressure::default() });
         assert_eq!(pacer.delay_ns(1 << 20, 0), Some(SECOND / 100), "the rate itself, half of the way");
+    }
+
+    #[test]
+    fn the_last_memtable_counts_as_it_fills() {
+        let with = |sealed, most| [0.0, 0.5, 1.0].map(|share| memtable_pressure(sealed, most, || share));
+        assert_eq!([with(0, 3), with(1, 3), with(2, 3), with(3, 3)], [[0.0; 3], [0.0; 3], [0.5, 0.75, 1.0], [1.0; 3]]);
+        assert_eq!([with(0, 1), with(1, 1), with(0, 2), with(1, 2)], [[0.0; 3], [1.0; 3], [0.0; 3], [0.5, 0.75, 1.0]]);
+    }
+
+    #[test]
+    fn writers_do_not_stop_while_a_flush_takes_twice_its_time() {
+        // 64 MiB memtables that are flushed in 0.64 s; the flush of the first of two sealed ones takes 1.28 s.
+        const MEMTABLE: u64 = 64 * MIB;
+        let pacer = flushing(100);
+        pacer.flush_due(10 * SECOND);
+        let (mut now_ns, mut active) = (10 * SECOND, 0);
+        while now_ns < 10 * SECOND + 1_280_000_000 {
+            if pacer.is_stale(now_ns) {
+                let flush = memtable_pressure(2, 3, || active as f64 / MEMTABLE as f64);
+                pacer.press(now_ns, Pressure { flush, ..Pressure::default() });
+            }
+            active += 64 << 10;
+            now_ns += pacer.delay_ns(64 << 10, now_ns).unwrap_or(0);
+            assert!(active < MEMTABLE, "it is full after {} ms", (now_ns - 10 * SECOND) / 1_000_000);
+        }
+        assert!(active > MEMTABLE / 2, "only {active} bytes were written");
     }
 
     #[test]

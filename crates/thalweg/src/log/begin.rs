@@ -32,7 +32,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
 use std::sync::{Arc, OnceLock};
 
-/// How many segments may always be open: the tail, its spares, and one that is being synced.
+/// How many segments may always be open: the tail, two prepared ones, and one that is being synced.
 const SEGMENTS_OPEN_MIN: usize = 4;
 
 impl Log {
@@ -59,7 +59,7 @@ impl Log {
             None => start.fresh()?,
             Some(scan) => start.recovered(scan)?,
         };
-        tail.supply.unpopulated = Some((Arc::clone(&tail.segment), 0));
+        tail.supply.begun_in = Some(Arc::clone(&tail.segment));
         let id = tail.segment.id;
         let position = LogPosition::new(id.index, tail.offset);
         let mark = LogMark { position, generation: id.generation, seq: tail.last_seq };
@@ -92,8 +92,8 @@ impl Log {
         }))
     }
 
-    /// Returns the background coroutines (preparer, sync at intervals, callbacks), each with its lane. They end after
-    /// [`Log::close`] or [`Log::stop`], or when the database is poisoned.
+    /// Returns the background coroutines (preparer, populater, sync at intervals, callbacks), each with its lane. They
+    /// end after [`Log::close`] or [`Log::stop`], or when the database is poisoned.
     ///
     /// Without a ring a sync blocks its worker. Then the preparer runs on another worker than the syncs at intervals,
     /// because a new segment takes three syncs, one of them of the whole segment.
@@ -106,6 +106,7 @@ impl Log {
         };
         let mut tasks: Vec<(Lane, Task)> = vec![
             (preparer, Box::pin(Arc::clone(self).prepare_segments())),
+            (preparer, Box::pin(Arc::clone(self).populate_segments())),
             (Lane::Log, Box::pin(Arc::clone(self).sync_at_intervals())),
         ];
         tasks.extend(self.answer_callbacks().map(|task| (Lane::Log, Box::pin(task) as Task)));

@@ -23,7 +23,8 @@
 //! - `publish`: makes records visible in order.
 //! - `frontier`, `interval`: the durable frontier, group commit, and the sync at intervals.
 //! - `answer`: syncs the log for the callbacks that wait, and calls them.
-//! - `recycle`, `preparer`, `quiet`: releases segments, makes new ones, gives back what a quiet log does not use.
+//! - `recycle`, `preparer`, `populater`, `quiet`: releases segments, makes new ones, makes their pages ready for stores,
+//!   gives back what a quiet log does not use.
 //! - `slots`, `walk`, `search`, `scan`, `reader`: reads a log after a crash.
 //! - `lost`, `begin`: keeps what `PointInTime` drops; begins and closes a log.
 //! - `copy`, `dump`, `fuzz`: checkpoints, `thalweg dump`, fuzzing.
@@ -45,6 +46,7 @@ mod layout;
 mod lost;
 mod open;
 mod options;
+mod populater;
 mod preparation;
 mod preparer;
 mod publish;

@@ -1,7 +1,7 @@
 //! [`Preparation`]: how a slot gets the identity of a new segment.
 //!
-//! A preparation is a sequence of steps. A coroutine can yield between steps. An open takes all steps at once except
-//! the populating, which it leaves to the preparer.
+//! A preparation is a sequence of steps. A coroutine can yield between steps. An open takes all steps at once. The pages
+//! of the mapping are populated later ([`super::populater`]), because the syncs of the preparation would undo that.
 //!
 //! Invariant: a slot with a valid header has all its blocks, durably, because a new file is allocated or filled, and
 //! synced, before its header is written. A segment is given out only when its header is durable under a durable name.
@@ -11,9 +11,7 @@
 //! for syncs gets new files that are filled, and any other log gets new files that are allocated.
 //!
 //! The page cache may have dirty pages of the old segment of a recycled slot. They are not needed on the medium, so
-//! through a mapping only the header is synced. Or the page cache has evicted the pages. Then they become zeros, so
-//! that no bytes are read only to be overwritten. The mapping is populated last, because the syncs of the preparation
-//! would undo that. Locks: none.
+//! through a mapping only the header is synced. Locks: none.
 
 use super::header::{BLOCK_BYTES, HEADER_BYTES, SegmentHeader};
 use super::segment::Segment;
@@ -41,7 +39,7 @@ enum Stage {
     WriteHeader(Segment),
     SyncHeader(Segment),
     SyncDirectory(Segment),
-    Populate(Segment, u32),
+    Durable(Segment),
     Done,
 }
 
@@ -103,9 +101,9 @@ impl Preparation {
         matches!(self.stage, Stage::Create | Stage::Map)
     }
 
-    /// Whether at most the populating is left.
+    /// Whether the next step gives the segment, without any work.
     pub(super) fn is_durable(&self) -> bool {
-        matches!(self.stage, Stage::Populate(..) | Stage::Done)
+        matches!(self.stage, Stage::Durable(_))
     }
 
     /// Whether the next step waits for the device, and lets the worker do other work meanwhile.
@@ -113,8 +111,8 @@ impl Preparation {
         matches!(self.stage, Stage::Fill(..) | Stage::SyncFill(_) | Stage::SyncHeader(_))
     }
 
-    /// Takes one step. The last one returns the segment, populated if it is mapped. After an error the file holds
-    /// nothing of use; see [`Preparation::discard`].
+    /// Takes one step. The last one returns the segment. After an error the file holds nothing of use; see
+    /// [`Preparation::discard`].
     pub(super) fn step(&mut self, environment: &Environment, metrics: &Metrics) -> Result<Option<Segment>> {
         self.stage = match std::mem::replace(&mut self.stage, Stage::Done) {
             Stage::Create => {
@@ -143,21 +141,15 @@ impl Preparation {
             }
             Stage::SyncHeader(segment) => {
                 segment.handle(0)?.sync(0, HEADER_BYTES)?;
-                if self.new_blocks.is_some() { Stage::SyncDirectory(segment) } else { Stage::Populate(segment, 0) }
+                if self.new_blocks.is_some() { Stage::SyncDirectory(segment) } else { Stage::Durable(segment) }
             }
             Stage::SyncDirectory(segment) => {
                 if let Some(directory) = self.path.parent() {
                     environment.storage.sync_directory(directory)?;
                 }
-                Stage::Populate(segment, 0)
+                Stage::Durable(segment)
             }
-            Stage::Populate(segment, from) => {
-                let renewed = if self.new_blocks.is_none() { segment.renew(from)? } else { None };
-                match segment.populate(from)?.or(renewed) {
-                    Some(next) => Stage::Populate(segment, next),
-                    None => return Ok(Some(segment)),
-                }
-            }
+            Stage::Durable(segment) => return Ok(Some(segment)),
             Stage::Done => unreachable!("a preparation that gave its segment or failed takes no more steps"),
         };
         Ok(None)
@@ -200,7 +192,7 @@ impl Preparation {
             Stage::SyncHeader(segment) => {
                 segment.handle(0)?.sync_in_background(0, HEADER_BYTES).await?;
                 // The directory of a new file was synced with its blocks.
-                Stage::Populate(segment, 0)
+                Stage::Durable(segment)
             }
             stage => {
                 self.stage = stage;
@@ -215,20 +207,22 @@ impl Preparation {
         let SegmentHeader { id, bytes, .. } = self.header;
         let mut segment = Segment::open_mapped(environment, self.path.clone(), id, bytes)?;
         segment.is_for_callers = self.is_for_callers;
+        segment.is_recycled = self.new_blocks.is_none();
         Ok(segment)
     }
 
-    /// Takes all steps but the populating, for an open. Does not overwrite the bytes after the header of a recycled
-    /// slot: after a power cut the next open may have to copy them ([`super::lost`]).
+    /// Takes all steps, for an open. Does not overwrite the bytes after the header of a recycled slot: after a power cut
+    /// the next open may have to copy them ([`super::lost`]).
     pub(super) fn run(mut self, environment: &Environment, metrics: &Metrics) -> Result<Segment> {
         self.clears_page = false;
         loop {
-            if let Stage::Populate(segment, _) = self.stage {
-                return Ok(segment);
-            }
-            if let Err(error) = self.step(environment, metrics) {
-                self.discard(environment);
-                return Err(error);
+            match self.step(environment, metrics) {
+                Ok(None) => {}
+                Ok(Some(segment)) => return Ok(segment),
+                Err(error) => {
+                    self.discard(environment);
+                    return Err(error);
+                }
             }
         }
     }

@@ -1,6 +1,7 @@
-//! The preparer: the background coroutine that keeps spare segments ready.
+//! The preparer: the background coroutine that makes new segments durable, ahead of their use.
 //!
-//! It alone prepares spares, so they have ascending indexes. [`super::sizing`] decides how many and how large they are.
+//! It alone prepares segments, so they have ascending indexes. [`super::sizing`] decides how many and how large they
+//! are. [`super::populater`] makes their pages ready for stores.
 //! If there is no room for a new segment, the preparer makes a smaller one, or uses any idle slot. If there is no idle
 //! slot either, waiting writers get the error, and the database is not poisoned. Nor is it by the failure of a step
 //! that changes no bytes, or by a lack of descriptors. Any other failure poisons it. Locks: the tail's, never over I/O.
@@ -10,7 +11,7 @@ use super::header::{BLOCK_BYTES, SEGMENT_BYTES_MIN, SegmentHeader, SegmentId};
 use super::open::Log;
 use super::preparation::{NewBlocks, Preparation};
 use super::segment::{Segment, slot_path};
-use super::sizing::{PAUSE_NS, QUIET_NS, SPARES_BUSY, SPARES_MAX};
+use super::sizing::{AHEAD_MAX, PAUSE_NS, QUIET_NS, READY_BUSY};
 use super::supply::{Idle, Supply};
 use crate::error::{Error, Result};
 use crate::format::EditId;
@@ -25,17 +26,15 @@ use std::sync::atomic::Ordering;
 /// A log in use keeps idle slots for this number of segments of the present size, or more if it was longer recently.
 const SLOTS_KEPT: u64 = 4;
 
-/// How many segments are made ready at the same time: as many as there may be spares.
-const TOGETHER_MAX: usize = SPARES_MAX;
+/// How many segments are prepared at the same time: as many as may be prepared ahead.
+const TOGETHER_MAX: usize = AHEAD_MAX;
 
 /// The next work of the preparer.
 enum Work {
     /// Prepare segments together, because the syncs of several new files take hardly longer than those of one: the
     /// first sync commits the file system's journal for all of them.
     Prepare(Vec<Preparation>),
-    /// Populate the segment that the log began in, from this offset on.
-    Populate(Arc<Segment>, u32),
-    /// Remove a slot, and drop the spare that it held outside the lock.
+    /// Remove a slot, and drop the prepared segment that it held outside the lock.
     Remove(PathBuf, Option<Arc<Segment>>),
     /// Make the page cache forget pages of a durable segment.
     Forget(Pages),
@@ -43,9 +42,9 @@ enum Work {
 }
 
 /// The failure of a step of a preparation.
-struct Failure {
-    error: Error,
-    is_harmless: bool,
+pub(super) struct Failure {
+    pub(super) error: Error,
+    pub(super) is_harmless: bool,
 }
 
 impl Failure {
@@ -69,9 +68,9 @@ impl Log {
             };
             match work {
                 Work::End => return,
-                Work::Remove(path, spare) => {
+                Work::Remove(path, segment) => {
                     yield_now().await;
-                    drop(spare);
+                    drop(segment);
                     // A slot that cannot be removed does no harm, and the next open tries again.
                     drop(self.environment.storage.remove(&path));
                     self.health.room_came();
@@ -79,13 +78,6 @@ impl Log {
                 Work::Forget(pages) => {
                     yield_now().await;
                     self.forget(&pages);
-                }
-                Work::Populate(segment, from) => {
-                    yield_now().await;
-                    match segment.populate(from) {
-                        Ok(next) => self.lock_tail().supply.unpopulated = next.map(|next| (segment, next)),
-                        Err(error) => drop(self.health.poison(error)),
-                    }
                 }
                 Work::Prepare(preparations) => {
                     self.leave_descriptors().await;
@@ -146,7 +138,7 @@ impl Log {
         let is_too_much = || {
             let tail = self.lock_tail();
             let open = tail.segments.values().filter(|segment| !segment.is_closed()).count();
-            open + tail.supply.spares.len() >= self.segments_open_max
+            open + tail.supply.prepared_count() >= self.segments_open_max
         };
         if is_too_much() {
             // A failed sync has poisoned the database, and waiting writers get its error.
@@ -166,9 +158,9 @@ impl Log {
         }
     }
 
-    /// Runs preparations side by side, and gives out each segment once it and all earlier ones are ready. If a
-    /// preparation fails, later ones end with it, because spares have ascending indexes. Earlier ones are finished
-    /// first, unless the failure poisons the database. Returns whether the preparer continues.
+    /// Runs preparations side by side, and gives out each segment once it and all earlier ones are durable. If a
+    /// preparation fails, later ones end with it, because prepared segments have ascending indexes. Earlier ones are
+    /// finished first, unless the failure poisons the database. Returns whether the preparer continues.
     async fn prepare(&self, preparations: Vec<Preparation>) -> bool {
         self.lock_tail().supply.sizing.begin_to_make(self.environment.clock.now_ns());
         let mut preparations = VecDeque::from(preparations);
@@ -186,7 +178,7 @@ impl Log {
                     Ok(Some(segment)) => {
                         preparations.pop_front();
                         bytes += u64::from(segment.bytes);
-                        self.add_spare(segment);
+                        self.add_prepared(segment);
                         None
                     }
                     Err(error) => Some((0, Failure { error, is_harmless: false })),
@@ -245,13 +237,13 @@ impl Log {
         }
     }
 
-    /// Returns how many spares there should be: at most as many as room and descriptors allow.
-    fn spares_wanted(&self, supply: &Supply) -> usize {
+    /// Returns how many segments should be prepared ahead: at most as many as room and descriptors allow.
+    fn ahead_wanted(&self, supply: &Supply) -> usize {
         let next = u64::from(supply.sizing.next()).max(1);
-        let room = usize::try_from(self.options.space.log_ahead_bytes() / next).unwrap_or(SPARES_MAX);
+        let room = usize::try_from(self.options.space.log_ahead_bytes() / next).unwrap_or(AHEAD_MAX);
         // One open segment is in use, and one is being synced.
         let descriptors = self.segments_open_max.saturating_sub(2).max(1);
-        supply.sizing.spares().min(room.max(SPARES_BUSY)).min(descriptors)
+        supply.sizing.ahead().min(room.max(READY_BUSY)).min(descriptors)
     }
 
     /// Returns how scarce segments are, 0 to 1, and the rate at which they are made, in bytes a second. `None`: they
@@ -259,26 +251,27 @@ impl Log {
     pub(crate) fn scarcity(&self) -> Option<(f64, f64)> {
         let now_ns = self.environment.clock.now_ns();
         let supply = &self.lock_tail().supply;
-        let wanted = if supply.failed { 0 } else { self.spares_wanted(supply) };
-        supply.sizing.scarcity(supply.spares.len(), wanted, now_ns)
+        let wanted = if supply.failed { 0 } else { self.ahead_wanted(supply) };
+        supply.sizing.scarcity(supply.prepared_count(), wanted, now_ns)
     }
 
     fn discard(&self, preparations: impl IntoIterator<Item = Preparation>) {
         preparations.into_iter().for_each(|preparation| preparation.discard(&self.environment));
     }
 
-    fn add_spare(&self, segment: Segment) {
+    /// Gives a durable segment to the populater.
+    fn add_prepared(&self, segment: Segment) {
         {
             let supply = &mut self.lock_tail().supply;
-            supply.spares.push_back(Arc::new(segment));
+            supply.unpopulated.push_back(Arc::new(segment));
             supply.takes_any = false;
         }
         self.health.segments.clear();
-        self.supplied.notify_all();
+        self.wanted.notify_all();
     }
 
-    /// Handles the failure of a step. Returns whether the preparer continues.
-    fn fail(&self, failure: Failure) -> bool {
+    /// Handles the failure of a step. Returns whether the coroutine continues.
+    pub(super) fn fail(&self, failure: Failure) -> bool {
         let is_final = failure.is_final();
         match is_final {
             true => drop(self.health.poison(failure.error)),
@@ -312,15 +305,13 @@ impl Log {
         let mut tail = self.lock_tail();
         let tail = &mut *tail;
         let supply = &mut tail.supply;
-        if let Some((segment, from)) = supply.unpopulated.take() {
-            return Some(Work::Populate(segment, from));
+        if let Some((path, segment)) = supply.useless.pop() {
+            return Some(Work::Remove(path, segment));
         }
-        if let Some((path, spare)) = supply.useless.pop() {
-            return Some(Work::Remove(path, spare));
-        }
-        let wanted = supply.wanted.max(self.spares_wanted(supply));
-        if supply.spares.len() < wanted && !supply.failed {
-            let open = tail.segments.values().filter(|segment| !segment.is_closed()).count() + supply.spares.len();
+        let wanted = supply.wanted.max(self.ahead_wanted(supply));
+        let prepared = supply.prepared_count();
+        if prepared < wanted && !supply.failed {
+            let open = tail.segments.values().filter(|segment| !segment.is_closed()).count() + prepared;
             let may_open = self.segments_open_max.saturating_sub(open).max(1);
             // A caller waited for a sync of this segment or the one before.
             let last = self.callers_in.load(Ordering::Relaxed);
@@ -332,11 +323,11 @@ impl Log {
                 // Filling one segment keeps the device busy, and callers would wait until all are filled.
                 NewBlocks::Filled => 1,
                 // Writers may wait for the first already; and without a ring the worker itself waits for each sync.
-                _ if supply.spares.is_empty() || self.environment.scheduler.ring_refused().is_some() => SPARES_BUSY,
+                _ if prepared == 0 || self.environment.scheduler.ring_refused().is_some() => READY_BUSY,
                 NewBlocks::Allocated => TOGETHER_MAX,
             };
             let is_for_callers = self.look_at_demand(supply) && has_callers;
-            let preparations = (supply.spares.len()..wanted).take(most.min(may_open)).map(|_| {
+            let preparations = (prepared..wanted).take(most.min(may_open)).map(|_| {
                 let fitting = supply.free.iter().position(|idle| supply.takes_any || supply.sizing.fits(idle.bytes));
                 let idle = fitting.and_then(|index| supply.free.remove(index));
                 let preparation = self.preparation(supply, idle, blocks);
@@ -346,15 +337,18 @@ impl Log {
         }
         let next = u64::from(supply.sizing.next());
         let in_use: u64 = tail.segments.values().map(|segment| u64::from(segment.bytes)).sum();
-        let ready = wanted.max(SPARES_BUSY) as u64 * next;
+        let ready = wanted.max(READY_BUSY) as u64 * next;
         let peak = (supply.peak_bytes + ready).saturating_sub(in_use);
         // If the disk is short of space, tables need the space of idle slots more.
         let kept = if self.options.space.is_short() { 0 } else { (SLOTS_KEPT * next).max(peak) };
-        let kept = kept.max(supply.spares.iter().take(wanted).map(|spare| u64::from(spare.bytes)).sum());
+        let kept = kept.max(supply.prepared().take(wanted).map(|segment| u64::from(segment.bytes)).sum());
         if supply.idle_bytes() > kept {
             return match supply.free.pop_front() {
                 Some(idle) => Some(Work::Remove(idle.path, None)),
-                None => supply.spares.pop_back().map(|spare| Work::Remove(spare.path.clone(), Some(spare))),
+                None => {
+                    let last = supply.unpopulated.pop_back().or_else(|| supply.spares.pop_back());
+                    last.map(|segment| Work::Remove(segment.path.clone(), Some(segment)))
+                }
             };
         }
         supply.forgetting.next(|index| tail.segments.contains_key(&index)).map(Work::Forget)

@@ -22,7 +22,8 @@ impl Log {
             supply.sizing.quiet(tail.offset, tail.segment.bytes);
             supply.peak_bytes = 0;
             supply.useless.extend(supply.free.drain(..).map(|idle| (idle.path, None)));
-            supply.useless.extend(supply.spares.drain(..).map(|spare| (spare.path.clone(), Some(spare))));
+            let prepared = supply.spares.drain(..).chain(supply.unpopulated.drain(..));
+            supply.useless.extend(prepared.map(|segment| (segment.path.clone(), Some(segment))));
         }
         self.quiet_at.store(published.raw(), Ordering::Relaxed);
         if let Some(event) = self.when_quiet.get() {
@@ -46,8 +47,9 @@ impl Log {
         let idle: Vec<Idle> = {
             let supply = &mut self.lock_tail().supply;
             let useless = supply.useless.drain(..).map(|(path, _)| Idle { path, bytes: u32::MAX });
-            let spares = supply.spares.drain(..).map(|spare| Idle { path: spare.path.clone(), bytes: spare.bytes });
-            useless.chain(spares).chain(supply.free.drain(..)).collect()
+            let prepared = supply.spares.drain(..).chain(supply.unpopulated.drain(..));
+            let prepared = prepared.map(|segment| Idle { path: segment.path.clone(), bytes: segment.bytes });
+            useless.chain(prepared).chain(supply.free.drain(..)).collect()
         };
         let left = idle.iter().position(|idle| idle.bytes <= LEFT_BYTES_MAX);
         for (_, idle) in idle.iter().enumerate().filter(|(index, _)| Some(*index) != left) {

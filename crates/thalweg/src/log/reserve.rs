@@ -158,7 +158,7 @@ impl Log {
 
     /// Waits for the preparer, in turn. A record of many segments needs them all at one instant, so smaller records
     /// that came later must not take them. If a preparation fails after this call began, the call returns that failure
-    /// once it is its turn.
+    /// once it is its turn and no prepared segment is left.
     fn reserve_when_supplied(
         &self,
         operations: u32,
@@ -182,7 +182,8 @@ impl Log {
             }
             match self.try_reserve(&mut tail, operations, body_bytes, parts, granted).transpose() {
                 Some(done) => return Some(done),
-                None if tail.supply.failures > failures => {
+                // The populater is about to give out those that are prepared.
+                None if tail.supply.failures > failures && tail.supply.unpopulated.is_empty() => {
                     return Some(Err(tail.supply.last_failure.clone().unwrap_or(Error::Closed)));
                 }
                 None => {}

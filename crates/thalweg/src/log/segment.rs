@@ -27,6 +27,8 @@ pub(super) struct Segment {
     /// Whether the segment was made while callers often waited for syncs ([`super::demand`]). If so, its records are
     /// written by position as long as callers often wait, and its pages are not populated.
     pub(super) is_for_callers: bool,
+    /// Whether the file held another segment before.
+    pub(super) is_recycled: bool,
     /// One handle for each sync that may be in flight. The kernel reports a failed write-back once per open file
     /// description, so two syncs must not share one. Writes go through the first handle. `None`: the segment is durable
     /// to its end, so it is not written or synced any more.
@@ -71,12 +73,12 @@ impl Segment {
     /// Opens the segment in the file at `path` without a mapping: it is written by position.
     pub(super) fn open(environment: &Environment, path: PathBuf, id: SegmentId, bytes: u32) -> Result<Segment> {
         let handle = || SegmentHandle::open(environment, &path, None);
-        Ok(Segment { id, bytes, is_for_callers: false, handles: Some([handle()?, handle()?]), path })
+        Ok(Segment { handles: Some([handle()?, handle()?]), ..Segment::closed(path, id, bytes) })
     }
 
     /// A segment that is durable to its end, without handles.
     pub(super) fn closed(path: PathBuf, id: SegmentId, bytes: u32) -> Segment {
-        Segment { id, bytes, is_for_callers: false, handles: None, path }
+        Segment { id, bytes, path, is_for_callers: false, is_recycled: false, handles: None }
     }
 
     /// Returns whether the segment has no handles any more.
@@ -94,7 +96,7 @@ impl Segment {
     /// Opens the segment for the log to continue in, with a mapping where possible. It must have all its blocks.
     pub(super) fn open_mapped(environment: &Environment, path: PathBuf, id: SegmentId, bytes: u32) -> Result<Segment> {
         let handle = || SegmentHandle::open(environment, &path, Some(bytes));
-        Ok(Segment { id, bytes, is_for_callers: false, handles: Some([handle()?, handle()?]), path })
+        Ok(Segment { handles: Some([handle()?, handle()?]), ..Segment::closed(path, id, bytes) })
     }
 
     /// Returns the mapping, through which stores replace writes.
@@ -134,7 +136,15 @@ impl Segment {
         self.mapping().filter(|_| !self.is_for_callers)
     }
 
-    /// Makes one step of pages from `from` on ready for stores. Returns where the next step begins.
+    /// Makes one step of pages from `from` on ready for stores, before anything but the header is written to the
+    /// segment. Returns where the next step begins.
+    pub(super) fn make_ready(&self, from: u32) -> Result<Option<u32>> {
+        let renewed = if self.is_recycled { self.renew(from)? } else { None };
+        Ok(self.populate(from)?.or(renewed))
+    }
+
+    /// Populates one step of the mapping from `from` on: the pages become resident and writable. Their bytes stay.
+    /// Returns where the next step begins.
     pub(super) fn populate(&self, from: u32) -> Result<Option<u32>> {
         let Some(mapping) = self.stored_to() else { return Ok(None) };
         let to = self.step_end(from);
@@ -142,13 +152,12 @@ impl Segment {
         Ok((to < self.bytes).then_some(to))
     }
 
-    /// Makes one step of pages from `from` on ready, in a file whose old records are not needed, before anything but
-    /// the header is written to it. If the page cache has evicted some of these pages, the first write to each would
-    /// wait until its old bytes are read. So pages that will be stored to become zeros. The zeros need no read, and are
-    /// not written to the device before the records are. Pages that will be written by position are read ahead instead,
-    /// because their syncs may be of the whole file, and would also write the zeros. Returns where the next step
-    /// begins.
-    pub(super) fn renew(&self, from: u32) -> Result<Option<u32>> {
+    /// Brings one step of pages from `from` on into the page cache, in a file whose old records are not needed. If the
+    /// page cache has evicted some of these pages, the first write to each would wait until its old bytes are read. So
+    /// pages that will be stored to become zeros. The zeros need no read, and are not written to the device before the
+    /// records are. Pages that will be written by position are read ahead instead, because their syncs may be of the
+    /// whole file, and would also write the zeros. Returns where the next step begins.
+    fn renew(&self, from: u32) -> Result<Option<u32>> {
         let (first, end) = (from.max(HEADER_PAGE_BYTES), self.step_end(from));
         let file = &self.handle(0)?.file;
         let count = u64::from(end.saturating_sub(first));

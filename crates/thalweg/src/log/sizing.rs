@@ -4,8 +4,8 @@
 //! as large, up to the option. A quiet log goes back to the smallest. So a small database has a small log, and a busy
 //! database makes few segments. A record that needs several segments gets larger ones at once.
 //!
-//! A busy log keeps two spares ready, or as many more as it needs for [`SLOW_PREPARATION_NS`]. A slow log gets the next
-//! spare when a quarter of the segment in use is full. A quiet log has no spare. Pure.
+//! A busy log keeps as many segments prepared as it fills in [`SLOW_PREPARATION_NS`], and the next two of them ready for
+//! stores. A slow log gets the next segment when a quarter of the one in use is full. A quiet log has none ahead. Pure.
 
 use super::header::{BLOCK_BYTES, SEGMENT_BYTES_MIN};
 
@@ -26,15 +26,18 @@ pub(super) const PAUSE_NS: u64 = 2_000_000_000;
 /// The factor by which the next segment is larger.
 const GROWTH: u32 = 4;
 
-/// The least number of spares of a busy log.
-pub(super) const SPARES_BUSY: usize = 2;
+/// The number of segments that a busy log has ready for stores, and the least number that it has prepared.
+pub(super) const READY_BUSY: usize = 2;
 
-/// The greatest number of spares of a busy log.
-pub(super) const SPARES_MAX: usize = 8;
+/// The greatest number of segments that a busy log has prepared.
+pub(super) const AHEAD_MAX: usize = 8;
 
-/// Spares last this long at the rate at which segments become full. To make a segment ready takes 15 ms on average. But
-/// on a device under full write load, one of its two or three syncs sometimes takes up to 200 ms.
-const SLOW_PREPARATION_NS: u64 = 200_000_000;
+/// Prepared segments last this long at the rate at which segments become full. To prepare a segment takes 15 ms on
+/// average. But while writes fill the queue of a slow device, each of its syncs waits for them, up to 200 ms.
+const SLOW_PREPARATION_NS: u64 = 600_000_000;
+
+/// Segments of fewer bytes are full too soon to measure how fast the log is.
+const MEASURED_BYTES_MIN: u32 = 1 << 20;
 
 /// A record should not need more segments than this where the option allows larger ones.
 const SEGMENTS_A_RECORD: u32 = 4;
@@ -54,7 +57,7 @@ pub(super) struct Sizing {
     begun_ns: u64,
     /// The bytes of the segment in use; 0: it was in use during a pause.
     in_use: u32,
-    /// About how long it took to fill the latest segments of the largest size; 0: none was filled since a pause.
+    /// About how long a segment of the largest size takes to become full; 0: not known since a pause.
     full_ns: u64,
     /// Bytes of segments that were made ready, and the time that took, the latest with the most weight.
     made_bytes: f64,
@@ -92,13 +95,18 @@ impl Sizing {
         self.next
     }
 
-    /// Returns how many spares there should be.
-    pub(super) fn spares(&self) -> usize {
+    /// Returns how many segments should be prepared ahead of their use.
+    pub(super) fn ahead(&self) -> usize {
         if !self.is_busy {
             return usize::from(self.is_due);
         }
-        let spares = SLOW_PREPARATION_NS.checked_div(self.full_ns).unwrap_or(0);
-        usize::try_from(spares).unwrap_or(SPARES_MAX).clamp(SPARES_BUSY, SPARES_MAX)
+        let ahead = SLOW_PREPARATION_NS.checked_div(self.full_ns).unwrap_or(0);
+        usize::try_from(ahead).unwrap_or(AHEAD_MAX).clamp(READY_BUSY, AHEAD_MAX)
+    }
+
+    /// Returns how many of them should be ready for stores.
+    pub(super) fn ready(&self) -> usize {
+        self.ahead().min(READY_BUSY)
     }
 
     /// Notes that segments are being made ready from now on.
@@ -114,18 +122,18 @@ impl Sizing {
         }
     }
 
-    /// Returns how scarce spares are, if there are `spares` of `wanted` ones, and the rate at which they are made, in
-    /// bytes a second. The scarcity goes from 0, if half of the wanted spares are there, to 1, if there is none.
-    /// `None`: spares are not scarce, or the log is filled too slowly, or no rate is known. Segments under way lower
-    /// the rate once they take longer than earlier ones.
-    pub(super) fn scarcity(&self, spares: usize, wanted: usize, now_ns: u64) -> Option<(f64, f64)> {
+    /// Returns how scarce prepared segments are, if there are `prepared` of `wanted` ones, and the rate at which they
+    /// are made, in bytes a second. The scarcity goes from 0, if half of the wanted ones are there, to 1, if there is
+    /// none. `None`: they are not scarce, or the log is filled too slowly, or no rate is known. Segments under way
+    /// lower the rate once they take longer than earlier ones.
+    pub(super) fn scarcity(&self, prepared: usize, wanted: usize, now_ns: u64) -> Option<(f64, f64)> {
         let enough = wanted / 2;
-        if enough < SPARES_BUSY || spares >= enough || self.made_bytes <= 0.0 {
+        if enough < READY_BUSY || prepared >= enough || self.made_bytes <= 0.0 {
             return None;
         }
         let under_way = self.making_since_ns.map_or(0, |since| now_ns.saturating_sub(since)) as f64;
         let ns = self.made_ns + (under_way - self.made_ns * (1.0 - DECAY)).max(0.0);
-        Some((1.0 - spares as f64 / enough as f64, self.made_bytes / ns.max(1.0) * 1e9))
+        Some((1.0 - prepared as f64 / enough as f64, self.made_bytes / ns.max(1.0) * 1e9))
     }
 
     /// Notes that the segment in use is written up to `offset`. Returns whether that makes a spare due.
@@ -142,7 +150,8 @@ impl Sizing {
     pub(super) fn took(&mut self, bytes: u32, now_ns: u64) {
         let full_ns = now_ns.saturating_sub(self.begun_ns).max(1);
         self.is_busy = full_ns < QUICK_NS;
-        if self.in_use == self.most && self.is_busy {
+        if self.is_busy && self.in_use >= MEASURED_BYTES_MIN.min(self.most) {
+            let full_ns = (full_ns as f64 * f64::from(self.most) / f64::from(self.in_use)) as u64;
             self.full_ns = if self.full_ns == 0 { full_ns } else { (3 * self.full_ns + full_ns) / 4 };
         }
         if self.is_busy {
@@ -214,37 +223,39 @@ mod tests {
             sizing.took(sizing.next(), turn * 10 * MS);
         }
         assert_eq!(sizes, [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20]);
-        assert_eq!((sizing.next(), sizing.spares()), (MOST, SPARES_BUSY));
+        assert_eq!((sizing.next(), sizing.ready()), (MOST, READY_BUSY));
     }
 
     #[test]
-    fn spares_of_a_busy_log_last_as_long_as_a_slow_preparation() {
-        let spares_after = |full_ns: u64| {
+    fn segments_ahead_of_a_busy_log_last_as_long_as_a_slow_preparation() {
+        let ahead_after = |full_ns: u64| {
             let mut sizing = Sizing::new(MOST, 0);
             for turn in 1..=40 {
                 sizing.took(sizing.next(), turn * full_ns);
             }
-            sizing.spares()
+            sizing.ahead()
         };
-        let of_ms = [1, 30, 50, 90, 300].map(|ms| spares_after(ms * MS));
-        assert_eq!(of_ms, [SPARES_MAX, 6, 4, SPARES_BUSY, SPARES_BUSY]);
-        assert_eq!(spares_after(2 * QUICK_NS), 0);
-        // Small segments are to be used up soon, because the next ones are larger.
+        let of_ms = [1, 99, 149, 199, 300].map(|ms| ahead_after(ms * MS));
+        assert_eq!(of_ms, [AHEAD_MAX, 6, 4, 3, READY_BUSY]);
+        assert_eq!(ahead_after(2 * QUICK_NS), 0);
+        // Small segments are to be used up soon, because the next ones are larger. That of 1 MiB is the first to count.
         let mut sizing = Sizing::new(MOST, 0);
         (1..=3).for_each(|turn| sizing.took(sizing.next(), turn * MS));
-        assert_eq!(sizing.spares(), SPARES_BUSY);
+        assert_eq!((sizing.next(), sizing.ahead()), (4 << 20, READY_BUSY));
+        sizing.took(4 << 20, 9 * MS);
+        assert_eq!((sizing.next(), sizing.ahead(), sizing.ready()), (MOST, 6, READY_BUSY));
     }
 
     #[test]
-    fn spares_are_scarce_where_fewer_than_half_of_many_are_left() {
+    fn segments_are_scarce_where_fewer_than_half_of_many_are_left() {
         let mut sizing = Sizing::new(MOST, 0);
         assert_eq!(sizing.scarcity(0, 8, 0), None, "no rate is known");
         sizing.begin_to_make(0);
         sizing.made(MOST.into(), 100 * MS);
         let rate = f64::from(MOST) * 10.0;
-        let of = |spares| sizing.scarcity(spares, 8, 200 * MS);
+        let of = |prepared| sizing.scarcity(prepared, 8, 200 * MS);
         assert_eq!([0, 1, 3, 4].map(of), [Some((1.0, rate)), Some((0.75, rate)), Some((0.25, rate)), None]);
-        // Two spares are enough for one that is filled slowly, and there may be none for a while.
+        // Two are enough for a log that is filled slowly, and there may be none for a while.
         assert_eq!(sizing.scarcity(0, 2, 200 * MS), None);
         // One that takes long counts as one that gives nothing.
         sizing.begin_to_make(200 * MS);
@@ -258,33 +269,33 @@ mod tests {
     fn a_pause_is_not_the_time_that_a_segment_takes() {
         let mut sizing = Sizing::new(MOST, 0);
         (1..=40).for_each(|turn| sizing.took(sizing.next(), turn * 20 * MS));
-        assert_eq!(sizing.spares(), SPARES_MAX);
+        assert_eq!(sizing.ahead(), AHEAD_MAX);
         sizing.paused();
         sizing.took(MOST, 3_000 * MS);
         sizing.took(MOST, 3_020 * MS);
         sizing.took(MOST, 3_040 * MS);
-        assert_eq!(sizing.spares(), SPARES_MAX);
+        assert_eq!(sizing.ahead(), AHEAD_MAX);
     }
 
     #[test]
     fn a_slow_log_keeps_small_segments_and_makes_the_next_when_it_is_due() {
         let mut sizing = Sizing::new(MOST, 0);
         for turn in 1..10 {
-            assert_eq!((sizing.next(), sizing.spares()), (SEGMENT_BYTES_MIN, 0));
+            assert_eq!((sizing.next(), sizing.ahead()), (SEGMENT_BYTES_MIN, 0));
             assert!(!sizing.is_due_at(1000));
             assert!(sizing.is_due_at(SEGMENT_BYTES_MIN / 2));
             assert!(!sizing.is_due_at(SEGMENT_BYTES_MIN / 2 + 1), "told once");
-            assert_eq!(sizing.spares(), 1);
+            assert_eq!(sizing.ahead(), 1);
             sizing.took(SEGMENT_BYTES_MIN, turn * 2 * QUICK_NS);
         }
     }
 
     #[test]
-    fn a_quiet_log_begins_small_again_and_wants_no_spare_for_one_record() {
+    fn a_quiet_log_begins_small_again_and_wants_no_segment_for_one_record() {
         let mut sizing = Sizing::new(MOST, 0);
         (0..5).for_each(|_| sizing.took(sizing.next(), MS));
         sizing.quiet(12 << 20, MOST);
-        assert_eq!((sizing.next(), sizing.spares()), (SEGMENT_BYTES_MIN, 0));
+        assert_eq!((sizing.next(), sizing.ahead()), (SEGMENT_BYTES_MIN, 0));
         assert!(!sizing.is_due_at((12 << 20) + 1000));
         assert!(sizing.is_due_at(13 << 20));
         assert!(!sizing.fits(MOST) && sizing.fits(SEGMENT_BYTES_MIN));

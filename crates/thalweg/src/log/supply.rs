@@ -2,6 +2,7 @@
 
 use super::demand::Demand;
 use super::forgetting::Forgetting;
+use super::header::SegmentId;
 use super::segment::Segment;
 use super::sizing::Sizing;
 use crate::error::Error;
@@ -22,6 +23,9 @@ pub(super) struct Supply {
     pub(super) forgetting: Forgetting,
     /// Segments that are ready, in the order of their indexes.
     pub(super) spares: VecDeque<Arc<Segment>>,
+    /// Segments that are durable, but whose pages are not ready for stores yet. Their indexes follow those of `spares`.
+    /// The populater makes them ready, one after the other.
+    pub(super) unpopulated: VecDeque<Arc<Segment>>,
     /// How many spares the first waiting record needs.
     pub(super) wanted: usize,
     /// The turns of the writers that wait for spares. Only the first one takes any.
@@ -48,8 +52,8 @@ pub(super) struct Supply {
     pub(super) pins: BTreeMap<u32, usize>,
     pub(super) next_index: u32,
     pub(super) next_number: u32,
-    /// The segment that the log began in, and from where on its pages are not populated yet.
-    pub(super) unpopulated: Option<(Arc<Segment>, u32)>,
+    /// The segment that the log began in, until the populater takes it.
+    pub(super) begun_in: Option<Arc<Segment>>,
 }
 
 impl Supply {
@@ -60,6 +64,7 @@ impl Supply {
             demand: Demand::default(),
             forgetting: Forgetting::default(),
             spares: VecDeque::new(),
+            unpopulated: VecDeque::new(),
             wanted: 0,
             waiting: VecDeque::new(),
             next_turn: 0,
@@ -74,14 +79,34 @@ impl Supply {
             pins: BTreeMap::new(),
             next_index,
             next_number,
-            unpopulated: None,
+            begun_in: None,
         }
+    }
+
+    /// Returns the prepared segments, ready or not, in the order of their indexes.
+    pub(super) fn prepared(&self) -> impl Iterator<Item = &Arc<Segment>> {
+        self.spares.iter().chain(&self.unpopulated)
+    }
+
+    /// Returns the number of prepared segments.
+    pub(super) fn prepared_count(&self) -> usize {
+        self.spares.len() + self.unpopulated.len()
+    }
+
+    /// Returns whether `id` is the first prepared segment that is not ready.
+    pub(super) fn is_first_unpopulated(&self, id: SegmentId) -> bool {
+        self.unpopulated.front().is_some_and(|first| first.id == id)
+    }
+
+    /// Removes the first prepared segment that is not ready, if it is `id`.
+    pub(super) fn take_first_unpopulated(&mut self, id: SegmentId) -> Option<Arc<Segment>> {
+        if self.is_first_unpopulated(id) { self.unpopulated.pop_front() } else { None }
     }
 
     /// Returns the bytes of idle slots, prepared or not.
     pub(super) fn idle_bytes(&self) -> u64 {
-        let spares = self.spares.iter().map(|spare| u64::from(spare.bytes));
-        spares.chain(self.free.iter().map(|idle| u64::from(idle.bytes))).sum()
+        let prepared = self.prepared().map(|segment| u64::from(segment.bytes));
+        prepared.chain(self.free.iter().map(|idle| u64::from(idle.bytes))).sum()
     }
 
     /// Takes a turn behind all waiting writers.

@@ -14,6 +14,12 @@ impl WriteBuffer for Partition {
         Partition::sealed_memtables(self)
     }
 
+    fn active_share(&self) -> f64 {
+        let super_version = self.super_version();
+        let sealed = super_version.sealed.iter().map(|sealed| sealed.memtable.bytes()).max().unwrap_or(0);
+        (super_version.active.memtable.bytes() as f64 / sealed.max(1) as f64).min(1.0)
+    }
+
     fn compaction_debt(&self) -> CompactionDebt {
         let options = &self.generation.options;
         let Level0Bounds { due_at, press_to } = self.level0_bounds(&options.policy);

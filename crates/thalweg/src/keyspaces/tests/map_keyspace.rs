@@ -227,6 +227,10 @@ impl WriteBuffer for MapKeyspace {
         self.contents().sealed.len()
     }
 
+    fn active_share(&self) -> f64 {
+        0.0
+    }
+
     fn compaction_debt(&self) -> CompactionDebt {
         let tables = self.contents().tables.len();
         CompactionDebt { tables, due_at: usize::MAX, press_to: usize::MAX, stop_at: usize::MAX }

@@ -38,6 +38,8 @@ pub(super) struct Disk {
     pub(super) maps: AtomicBool,
     /// The page cache holds nothing.
     pub(super) evicts: AtomicBool,
+    /// Bytes of mappings that were populated.
+    pub(super) populated: AtomicU64,
     /// Bytes that were announced as needed soon.
     pub(super) announced: AtomicU64,
     /// The bytes that the page cache was told to forget, in order.
@@ -208,7 +210,8 @@ impl Mapping for Handle {
     fn write(&self, offset: u64, bytes: &[u8]) {
         self.content.lock().unwrap().written[offset as usize..][..bytes.len()].copy_from_slice(bytes);
     }
-    fn populate(&self, _: u64, _: u64) -> Result<()> {
+    fn populate(&self, from: u64, to: u64) -> Result<()> {
+        self.disk.populated.fetch_add(to - from, Ordering::SeqCst);
         Ok(())
     }
     fn release(&self, _: u64, _: u64) {}

@@ -4,6 +4,7 @@ mod callbacks;
 mod damage;
 mod fake;
 mod forgetting;
+mod populating;
 mod recycling;
 mod sizes;
 mod syncing;

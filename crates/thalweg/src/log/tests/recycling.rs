@@ -4,7 +4,7 @@ use super::*;
 use crate::format::EditId;
 use crate::log::header::{SegmentHeader, SegmentId};
 use crate::log::preparation::{NewBlocks, Preparation};
-use crate::log::sizing::SPARES_MAX;
+use crate::log::sizing::AHEAD_MAX;
 use crate::runtime::Lane;
 use crate::storage::BufferPool;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ fn segments_are_recycled_and_their_old_bytes_never_come_back() {
         bench.log.let_go(bench.log.published());
         bench.scheduler.settle();
     }
-    assert!(bench.disk.paths().len() <= 6 + SPARES_MAX, "{} files", bench.disk.paths().len());
+    assert!(bench.disk.paths().len() <= 6 + AHEAD_MAX, "{} files", bench.disk.paths().len());
     let start = bench.log.published();
     let tail = [record(1000, 70_000), record(1001, 20)];
     tail.iter().for_each(|record| bench.write_synced(record));
@@ -48,7 +48,7 @@ fn what_was_let_go_counts_as_durable_and_is_never_written_to_the_medium() {
     bench.log.let_go(start);
     bench.scheduler.settle();
     assert_eq!(bench.log.durable(), start.position);
-    assert!(disk.paths().len() <= 6 + SPARES_MAX, "{} files", disk.paths().len());
+    assert!(disk.paths().len() <= 6 + AHEAD_MAX, "{} files", disk.paths().len());
     let left = disk.after_crash(false);
     for path in left.paths() {
         assert!(left.read(&path)[HEADER_BYTES as usize..].iter().all(|byte| *byte == 0), "{}", path.display());
@@ -110,7 +110,15 @@ fn a_slot_that_the_page_cache_has_evicted_is_not_read_to_be_overwritten() {
         let recycled = Preparation::recycle(path.clone(), header);
         let mut preparation = if is_for_callers { recycled.for_callers() } else { recycled };
         let metrics = Metrics::default();
-        while preparation.step(&environment, &metrics).unwrap().is_none() {}
+        let segment = loop {
+            if let Some(segment) = preparation.step(&environment, &metrics).unwrap() {
+                break segment;
+            }
+        };
+        let mut from = Some(0);
+        while let Some(at) = from {
+            from = segment.make_ready(at).unwrap();
+        }
         let bytes = disk.read(&path);
         assert_eq!(bytes[..HEADER_BYTES as usize], header.encode());
         let is_old = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 7);
