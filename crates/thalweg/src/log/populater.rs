@@ -79,15 +79,17 @@ impl Log {
     /// Makes the first prepared segment ready, and gives it out as a spare. Stops if the segment is not wanted any more,
     /// because its file is being removed. Returns whether the populater continues.
     async fn make_ready(&self, segment: Arc<Segment>) -> bool {
+        let is_early = planted(Bug::SpareBeforeRenewal);
+        if is_early {
+            self.add_spare(segment.id);
+        }
         let mut from = Some(0);
         while let Some(at) = from {
             yield_now().await;
             if self.is_ended() {
                 return false;
             }
-            if planted(Bug::SpareBeforeRenewal) {
-                self.add_spare(segment.id);
-            } else if !self.lock_tail().supply.is_first_unpopulated(segment.id) {
+            if !is_early && !self.lock_tail().supply.is_first_unpopulated(segment.id) {
                 return true;
             }
             match segment.make_ready(at) {
