@@ -23,8 +23,8 @@
 //! - `publish`: makes records visible in order.
 //! - `frontier`, `interval`: the durable frontier, group commit, and the sync at intervals.
 //! - `answer`: syncs the log for the callbacks that wait, and calls them.
-//! - `recycle`, `preparer`, `populater`, `quiet`: releases segments, makes new ones, makes their pages ready for stores,
-//!   gives back what a quiet log does not use.
+//! - `recycle`, `preparer`, `populater`: releases segments, makes new ones, makes their pages ready for stores.
+//! - `quiet`: gives back what a quiet log does not use.
 //! - `slots`, `walk`, `search`, `scan`, `reader`: reads a log after a crash.
 //! - `lost`, `begin`: keeps what `PointInTime` drops; begins and closes a log.
 //! - `copy`, `dump`, `fuzz`: checkpoints, `thalweg dump`, fuzzing.

@@ -76,8 +76,8 @@ impl Log {
         true
     }
 
-    /// Makes the first prepared segment ready, and gives it out as a spare. Stops if the segment is not wanted any more,
-    /// because its file is being removed. Returns whether the populater continues.
+    /// Makes the first prepared segment ready, and gives it out as a spare. Stops if the segment is not wanted any
+    /// more, because its file is being removed. Returns whether the populater continues.
     async fn make_ready(&self, segment: Arc<Segment>) -> bool {
         let is_early = planted(Bug::SpareBeforeRenewal);
         if is_early {

@@ -1,7 +1,8 @@
 //! [`Preparation`]: how a slot gets the identity of a new segment.
 //!
-//! A preparation is a sequence of steps. A coroutine can yield between steps. An open takes all steps at once. The pages
-//! of the mapping are populated later ([`super::populater`]), because the syncs of the preparation would undo that.
+//! A preparation is a sequence of steps. A coroutine can yield between steps. An open takes all steps at once. The
+//! pages of the mapping are populated later ([`super::populater`]), because the syncs of the preparation would undo
+//! that.
 //!
 //! Invariant: a slot with a valid header has all its blocks, durably, because a new file is allocated or filled, and
 //! synced, before its header is written. A segment is given out only when its header is durable under a durable name.
@@ -211,8 +212,8 @@ impl Preparation {
         Ok(segment)
     }
 
-    /// Takes all steps, for an open. Does not overwrite the bytes after the header of a recycled slot: after a power cut
-    /// the next open may have to copy them ([`super::lost`]).
+    /// Takes all steps, for an open. Does not overwrite the bytes after the header of a recycled slot: after a power
+    /// cut the next open may have to copy them ([`super::lost`]).
     pub(super) fn run(mut self, environment: &Environment, metrics: &Metrics) -> Result<Segment> {
         self.clears_page = false;
         loop {

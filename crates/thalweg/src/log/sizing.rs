@@ -4,8 +4,9 @@
 //! as large, up to the option. A quiet log goes back to the smallest. So a small database has a small log, and a busy
 //! database makes few segments. A record that needs several segments gets larger ones at once.
 //!
-//! A busy log keeps as many segments prepared as it fills in [`SLOW_PREPARATION_NS`], and the next two of them ready for
-//! stores. A slow log gets the next segment when a quarter of the one in use is full. A quiet log has none ahead. Pure.
+//! A busy log keeps as many segments prepared as it fills in [`SLOW_PREPARATION_NS`], and the next two of them ready
+//! for stores. A slow log gets the next segment when a quarter of the one in use is full. A quiet log has none ahead.
+//! Pure.
 
 use super::header::{BLOCK_BYTES, SEGMENT_BYTES_MIN};
 
