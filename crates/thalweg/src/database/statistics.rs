@@ -220,7 +220,7 @@ pub struct PacingStatistics {
     pub level0_ns: u64,
     /// The fast tier.
     pub fast_tier_ns: u64,
-    /// Segments of the log that are ready to be written.
+    /// Prepared segments of the log.
     pub log_segments_ns: u64,
 }
 

@@ -140,8 +140,8 @@ impl Backpressure {
         self.pace_all_at(self.environment.clock.now_ns());
     }
 
-    /// Computes how fast all writers together may go, for the memory of memtables and for the segments of the log that
-    /// are ready.
+    /// Computes how fast all writers together may go, for the memory of memtables and for the prepared segments of the
+    /// log.
     fn pace_all_at(&self, now_ns: u64) {
         let (segments, segment_rate) = self.log_pins.segment_scarcity().unzip();
         let segments = segments.unwrap_or_default();

@@ -41,7 +41,7 @@ pub(crate) struct Log {
     pub(super) advanced: Arc<Event>,
     /// Notified when a spare is ready or could not be made.
     pub(super) supplied: Arc<Event>,
-    /// Notified when the preparer may have work.
+    /// Notified when the preparer or the populater may have work.
     pub(super) wanted: Arc<Event>,
     /// Notified when the coroutines are to end.
     pub(super) ended: Arc<Event>,

@@ -3,7 +3,7 @@
 //! A store to a page that is not in the page cache, or not writable in the mapping, waits for the kernel, and perhaps
 //! for the device. So a segment becomes a spare, which writers may take, only when its pages are ready. But pages that
 //! are ready are dirty, and if memory is short the kernel writes them before there are records in them. So only the
-//! next few segments are ready. Further ones are only durable, which takes longer but costs no memory.
+//! next few segments are ready. Further ones are only durable, which takes longer but leaves no dirty pages.
 //!
 //! Pages of a recycled file that the page cache has evicted become zeros, so that no bytes are read only to be
 //! overwritten ([`Segment::make_ready`]). Locks: the tail's, never over I/O.
@@ -83,9 +83,13 @@ impl Log {
         if is_early {
             self.add_spare(segment.id);
         }
+        let has_ring = self.environment.scheduler.ring_refused().is_none();
         let mut from = Some(0);
         while let Some(at) = from {
-            yield_now().await;
+            // Without a ring the worker may wait for a sync between two steps.
+            if has_ring || at == 0 {
+                yield_now().await;
+            }
             if self.is_ended() {
                 return false;
             }
@@ -100,7 +104,10 @@ impl Log {
                         let failed = supply.take_first_unpopulated(segment.id);
                         supply.useless.extend(failed.map(|failed| (failed.path.clone(), Some(failed))));
                     }
-                    return self.fail(Failure { error, is_harmless: false });
+                    let continues = self.fail(Failure { error, is_harmless: false });
+                    // The preparer removes the file, and makes another segment for whoever waits.
+                    self.wanted.notify_all();
+                    return continues;
                 }
             }
         }

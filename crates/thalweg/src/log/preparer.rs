@@ -341,7 +341,9 @@ impl Log {
         let peak = (supply.peak_bytes + ready).saturating_sub(in_use);
         // If the disk is short of space, tables need the space of idle slots more.
         let kept = if self.options.space.is_short() { 0 } else { (SLOTS_KEPT * next).max(peak) };
-        let kept = kept.max(supply.prepared().take(wanted).map(|segment| u64::from(segment.bytes)).sum());
+        // A log that is filled more slowly for a while soon needs the others again.
+        let count = if supply.sizing.is_fast() && !self.options.space.is_short() { usize::MAX } else { wanted };
+        let kept = kept.max(supply.prepared().take(count).map(|segment| u64::from(segment.bytes)).sum());
         if supply.idle_bytes() > kept {
             return match supply.free.pop_front() {
                 Some(idle) => Some(Work::Remove(idle.path, None)),

@@ -156,9 +156,9 @@ impl Log {
         reservation
     }
 
-    /// Waits for the preparer, in turn. A record of many segments needs them all at one instant, so smaller records
-    /// that came later must not take them. If a preparation fails after this call began, the call returns that failure
-    /// once it is its turn and no prepared segment is left.
+    /// Waits for the preparer and the populater, in turn. A record of many segments needs them all at one instant, so
+    /// smaller records that came later must not take them. If a preparation fails after this call began, the call
+    /// returns that failure once it is its turn and no prepared segment is left.
     fn reserve_when_supplied(
         &self,
         operations: u32,

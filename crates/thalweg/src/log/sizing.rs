@@ -60,15 +60,15 @@ pub(super) struct Sizing {
     in_use: u32,
     /// About how long a segment of the largest size takes to become full; 0: not known since a pause.
     full_ns: u64,
-    /// Bytes of segments that were made ready, and the time that took, the latest with the most weight.
+    /// Bytes of segments that were prepared, and the time that took, the latest with the most weight.
     made_bytes: f64,
     made_ns: f64,
     /// When the preparation of the segments under way began.
     making_since_ns: Option<u64>,
     is_busy: bool,
-    /// A spare is wanted once the segment in use is written up to here.
+    /// The next segment is wanted once the one in use is written up to here.
     wake_at: u32,
-    /// A spare is wanted.
+    /// The next segment is wanted.
     is_due: bool,
 }
 
@@ -110,12 +110,17 @@ impl Sizing {
         self.ahead().min(READY_BUSY)
     }
 
-    /// Notes that segments are being made ready from now on.
+    /// Whether the log fills segments of the largest size, and did not pause.
+    pub(super) fn is_fast(&self) -> bool {
+        self.is_busy && self.full_ns > 0
+    }
+
+    /// Notes that segments are being prepared from now on.
     pub(super) fn begin_to_make(&mut self, now_ns: u64) {
         self.making_since_ns = Some(now_ns);
     }
 
-    /// Notes that `bytes` of the segments under way are ready; 0: their preparation failed.
+    /// Notes that `bytes` of the segments under way are durable; 0: their preparation failed.
     pub(super) fn made(&mut self, bytes: u64, now_ns: u64) {
         if let Some(since) = self.making_since_ns.take().filter(|_| bytes > 0) {
             self.made_bytes = self.made_bytes * DECAY + bytes as f64;
@@ -137,7 +142,7 @@ impl Sizing {
         Some((1.0 - prepared as f64 / enough as f64, self.made_bytes / ns.max(1.0) * 1e9))
     }
 
-    /// Notes that the segment in use is written up to `offset`. Returns whether that makes a spare due.
+    /// Notes that the segment in use is written up to `offset`. Returns whether that makes the next one due.
     #[inline]
     pub(super) fn is_due_at(&mut self, offset: u32) -> bool {
         let is_due = offset >= self.wake_at;
@@ -152,7 +157,8 @@ impl Sizing {
         let full_ns = now_ns.saturating_sub(self.begun_ns).max(1);
         self.is_busy = full_ns < QUICK_NS;
         if self.is_busy && self.in_use >= MEASURED_BYTES_MIN.min(self.most) {
-            let full_ns = (full_ns as f64 * f64::from(self.most) / f64::from(self.in_use)) as u64;
+            let scaled_ns = (full_ns as f64 * f64::from(self.most) / f64::from(self.in_use)) as u64;
+            let full_ns = scaled_ns.min(QUICK_NS);
             self.full_ns = if self.full_ns == 0 { full_ns } else { (3 * self.full_ns + full_ns) / 4 };
         }
         if self.is_busy {

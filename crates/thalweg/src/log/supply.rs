@@ -41,7 +41,7 @@ pub(super) struct Supply {
     pub(super) last_failure: Option<Error>,
     /// Slots that may be used again, oldest first.
     pub(super) free: VecDeque<Idle>,
-    /// Slots to be removed, with the spares that some of them hold.
+    /// Slots to be removed, with the prepared segments that some of them hold.
     pub(super) useless: Vec<(PathBuf, Option<Arc<Segment>>)>,
     /// The recent peak of the bytes in use. Flushes release many segments at a time; a slot removed then would have to
     /// be created again.

@@ -88,6 +88,11 @@ impl PartitionBudget {
         self.active_bytes.fetch_sub(bytes.cast_signed(), Ordering::Relaxed);
     }
 
+    /// Returns the bytes of an active memtable, if all partitions have equally many.
+    pub(super) fn part(&self, memtable_bytes: usize) -> usize {
+        memtable_bytes.saturating_mul(self.created) / self.members().max(self.created)
+    }
+
     /// Whether the active memtables together have used their memory up. A partition that was never split may have
     /// `memtable_bytes`.
     pub(super) fn is_full(&self, memtable_bytes: usize) -> bool {

@@ -16,8 +16,10 @@ impl WriteBuffer for Partition {
 
     fn active_share(&self) -> f64 {
         let super_version = self.super_version();
-        let sealed = super_version.sealed.iter().map(|sealed| sealed.memtable.bytes()).max().unwrap_or(0);
-        (super_version.active.memtable.bytes() as f64 / sealed.max(1) as f64).min(1.0)
+        // A memtable may be sealed long before it is full, and grow larger than its part of the keyspace's memory.
+        let part = self.generation.budget.part(self.generation.options.memtable_bytes);
+        let largest = super_version.sealed.iter().map(|sealed| sealed.memtable.bytes()).max().unwrap_or(0);
+        (super_version.active.memtable.bytes() as f64 / part.max(largest).max(1) as f64).min(1.0)
     }
 
     fn compaction_debt(&self) -> CompactionDebt {

@@ -81,6 +81,8 @@ fn zeros_in_recycled_segments_never_replace_records() {
 #[test]
 fn a_segment_that_is_given_back_while_it_is_made_ready_is_no_spare() {
     let bench = begin();
+    // With a ring the populater yields between its steps.
+    bench.scheduler.has_ring.store(true, Ordering::SeqCst);
     fill(&bench, 0, 12);
     bench.scheduler.settle();
     // One is taken, and the populater is in the middle of the next one.
@@ -121,4 +123,21 @@ fn a_writer_gets_no_error_while_a_prepared_segment_is_left() {
     let taken = bench.log.published().position.segment() - before;
     assert!(taken > 2, "{taken} of 8");
     assert_eq!(counts(&bench), (0, 0));
+}
+
+#[test]
+fn a_segment_that_cannot_be_made_ready_is_replaced() {
+    let bench = begin();
+    let mut seed = fill(&bench, 0, 12);
+    bench.log.let_go(bench.log.published());
+    seed = fill(&bench, seed, 10);
+    bench.scheduler.settle();
+    assert!(bench.log.lock_tail().supply.unpopulated.iter().any(|segment| segment.is_recycled));
+    // Zeros cannot be written until the file of the segment is removed.
+    bench.disk.refuses_overwrites.store(true, Ordering::SeqCst);
+    let start = bench.log.published();
+    let written = seed..fill(&bench, seed, 12);
+    assert!(!bench.disk.refuses_overwrites.load(Ordering::SeqCst), "no file was removed");
+    let found = replay(&scan(&bench.disk.after_crash(true), start).unwrap()).unwrap();
+    assert_eq!(found.len() as u64, written.end - written.start);
 }
