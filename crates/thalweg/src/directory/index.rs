@@ -54,7 +54,7 @@ pub(crate) struct DirectoryIndex {
 /// The result of a look for scattered directories.
 #[derive(Clone, Copy)]
 struct Look {
-    /// The number of changes by then, the number of packs that were looked at, and the sum of their numbers.
+    /// What it saw: how often the index had changed, the number of packs, and the sum of their ids.
     at: (u64, usize, u64),
     is_scattered: bool,
 }

@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 /// One generation of a named keyspace of some kind. A clear replaces it by the next generation.
 ///
-/// A keyspace holds records in *buffers* until a flush has written them to tables. Methods that are not about one of
-/// these steps may be called at any time, from any thread; none waits or does I/O.
+/// A keyspace holds records in *buffers* until a flush has written them to tables. Unless a method says when it is
+/// called, it may be called at any time, from any thread, and neither waits nor does I/O.
 pub(crate) trait Keyspace: Any + Send + Sync {
     /// Its id: the same for all generations.
     fn id(&self) -> KeyspaceId;

@@ -20,7 +20,7 @@ pub(crate) struct OrderedOptions {
     pub(crate) partitions_max: usize,
     pub(crate) policy: Policy,
     pub(crate) space: Arc<Space>,
-    /// The event that reads notify when they have paid for a compaction.
+    /// Wakes the compactors when reads have paid for a compaction (see `Level0Reads`).
     pub(crate) wake: Arc<CompactorsWake>,
     /// The fast tier, where memtables go before level 0.
     pub(crate) tier: Option<Arc<Tier>>,
@@ -29,7 +29,7 @@ pub(crate) struct OrderedOptions {
     pub(crate) f_hashes: Option<Arc<FHashOptions>>,
 }
 
-/// The event by which readers wake the compactors, once there are some.
+/// The event that compactors wait for, once there are compactors: options are made before them.
 #[derive(Debug, Default)]
 pub(crate) struct CompactorsWake(OnceLock<Arc<Event>>);
 
