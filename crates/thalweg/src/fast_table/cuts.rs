@@ -64,7 +64,7 @@ fn limits(links: &[Links]) -> Vec<usize> {
     let (mut cuts, mut cuts_before) = (0, 0);
     let mut last = None;
     for (shared, more) in cuts_at.into_iter().enumerate() {
-        // Limits above this one make many more cuts, so the last one is the highest with about as many spaces.
+        // With these pairs there are too many cuts, or twice those of the previous limit: the next limit is below.
         if cuts + more > cuts_max || (more > 0 && cuts + more >= 2 * cuts_before.max(1)) {
             limits.extend(last.take());
             cuts_before = cuts;

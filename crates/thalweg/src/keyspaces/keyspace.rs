@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 /// One generation of a named keyspace of some kind. A clear replaces it by the next generation.
 ///
-/// A keyspace holds records in *buffers* until a flush has written them to tables. Unless a method says when it is
-/// called, it may be called at any time, from any thread, and neither waits nor does I/O.
+/// A keyspace holds records in *buffers* until a flush has written them to tables. The methods about replayed entries
+/// are for recovery. Other methods may be called at any time, from any thread, and neither wait nor do I/O, unless they
+/// say when they are called.
 pub(crate) trait Keyspace: Any + Send + Sync {
     /// Its id: the same for all generations.
     fn id(&self) -> KeyspaceId;

@@ -4,7 +4,7 @@
 //! lowest number, so pages with high numbers become empty. The pool keeps [`EMPTY_PAGES_MAX`] empty pages for the next
 //! runs, and gives all others back to the system. [`rest`] gives back the kept ones, too.
 //!
-//! Why not the heap: glibc keeps memory that one thread allocates and another frees, as a writer does with the chunks
+//! Why not the heap: glibc may keep memory that one thread allocates and another frees. A writer allocates the chunks
 //! of a memtable, and a flush frees them. With a fast tier of 512 MiB and a budget of 256 MiB, it kept up to 90 MiB.
 //!
 //! The process has one pool, which all its databases share. Locks: `POOL`, held for a look at each of its pages; pages
