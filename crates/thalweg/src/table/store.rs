@@ -244,10 +244,10 @@ impl TableStore {
         let kept = self.handover.take(meta.id);
         let (fresh, items) = (self.fresh.take(meta.id), self.fresh.take_items(meta.id));
         let fits = || self.page_cache.policy.fits(&*self.environment.storage);
-        let pages = match self.unsynced.is_through_cache(meta.id) {
-            true if fits() => Pages::Stay,
-            true => Pages::Written,
-            false => Pages::Unknown,
+        let pages = match self.unsynced.write_back(meta.id) {
+            Some(write_back) if fits() => Pages::Stay(write_back),
+            Some(write_back) => Pages::Written(write_back),
+            None => Pages::Unknown,
         };
         let table = self.open_as(pages, meta, fresh);
         table.keep_items(items);

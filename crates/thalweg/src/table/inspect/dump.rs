@@ -46,7 +46,7 @@ pub(crate) fn dump(storage: &dyn Storage, path: &Path, line: &mut Line<'_>) -> R
 fn dump_pack(file: Arc<dyn File>, out: &mut dyn FnMut(fmt::Arguments<'_>) -> Result<()>) -> Result<()> {
     let (mut directories, bytes) = (Vec::new(), file.bytes()?);
     let mut visit = |directory, span| directories.push((directory, span));
-    let pack = OpenPack::open(file, &BlockCache::new(0), Pages::Stay, &mut visit)?;
+    let pack = OpenPack::open(file, &BlockCache::new(0), &Pages::all_there(), &mut visit)?;
     dump_pack_head(&pack, bytes, directories.len(), out)?;
     for (directory, span) in directories {
         for at in pack.blocks_of(span) {

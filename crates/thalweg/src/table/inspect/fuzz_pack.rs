@@ -55,7 +55,9 @@ pub(crate) fn fuzz_pack(bytes: &[u8]) {
     let file = Arc::new(Bytes(Arc::from(bytes)));
     let mut directories = Vec::new();
     let mut visit = |directory, span| directories.push((directory, span));
-    let Ok(pack) = OpenPack::open(file.clone(), &BlockCache::new(16 << 10), Pages::Stay, &mut visit) else { return };
+    let Ok(pack) = OpenPack::open(file.clone(), &BlockCache::new(16 << 10), &Pages::all_there(), &mut visit) else {
+        return;
+    };
     let meta = pack.properties.to_meta(bytes.len() as u64, 0);
     let storage = Arc::new(OneFile(file));
     let _ = check_pack(&*storage, Path::new("fuzzed"), &meta);

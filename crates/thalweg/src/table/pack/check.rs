@@ -20,7 +20,7 @@ use std::path::Path;
 /// Checks the pack at `path`: checksums, hashes, fingerprints, fences, the order of entries, what the filter passes,
 /// the counts of its properties, and what the manifest says.
 pub(in crate::table) fn check_pack(storage: &dyn Storage, path: &Path, meta: &TableMeta) -> Result<()> {
-    let pack = OpenPack::open_live(storage, path, meta, &BlockCache::new(0), Pages::Stay, &mut |_, _| {})?;
+    let pack = OpenPack::open_live(storage, path, meta, &BlockCache::new(0), &Pages::all_there(), &mut |_, _| {})?;
     let mut counted = Properties::new(meta.id, pack.properties.filter_bits_per_key);
     let mut last = SeqNo::MAX;
     let in_contents = |damage: Damage| damage.in_block(path, pack.footer.index.offset);

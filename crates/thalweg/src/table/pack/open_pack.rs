@@ -62,7 +62,7 @@ impl OpenPack {
         path: &Path,
         meta: &TableMeta,
         cache: &Arc<BlockCache>,
-        pages: Pages,
+        pages: &Pages,
         visit: &mut dyn FnMut(u64, PackSpan),
     ) -> Result<OpenPack> {
         let file = open_file(storage, path, meta)?;
@@ -81,7 +81,7 @@ impl OpenPack {
     pub(in crate::table) fn open(
         file: Arc<dyn File>,
         cache: &Arc<BlockCache>,
-        pages: Pages,
+        pages: &Pages,
         visit: &mut dyn FnMut(u64, PackSpan),
     ) -> Result<OpenPack> {
         let (path, file_bytes) = (file.path(), file.bytes()?);

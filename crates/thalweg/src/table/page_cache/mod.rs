@@ -4,6 +4,7 @@
 //! Nothing here is needed for correctness. A table never changes, so every way to its bytes gives the same bytes.
 //!
 //! - `write_through`: whether a new table is written through the page cache
+//! - `write_back`: whether such a table is all on the device
 //! - `probe`: whether the page cache keeps what it was given
 //! - `room`: whether it has room for all tables, or for more of them than it has
 //! - `recent_reads`: which pieces of a table were read past the page cache recently
@@ -21,4 +22,5 @@ pub(super) mod recent_reads;
 pub(super) mod room;
 pub(super) mod state;
 pub(super) mod warming;
+pub(super) mod write_back;
 pub(super) mod write_through;

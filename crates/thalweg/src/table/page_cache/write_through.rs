@@ -22,9 +22,13 @@
 //! waits for the write-back of the page where the file ends, and a flush that waits so long makes writers wait. So
 //! space is not reserved in any other case.
 //!
-//! **Packs** are read more and replaced less. They go through the page cache while all tables fit there, if they are
-//! read or are of a level that lasts. A replaced table counts only until it has no handle and its pages were dropped
-//! ([`StalePages`]). If it counted longer, the next pack would go past the page cache for pages that are not read.
+//! **Packs** are replaced less often. While all tables fit into the page cache, a pack goes through it if packs are read
+//! or the pack is of a level that lasts. Other packs go past it, because they can be brought there at any time: all of
+//! them fit ([`super::warming`]). If not all tables fit, nothing brings them there but the reads themselves, a page at a
+//! time. So packs then go through the page cache as tables do, and it is full when the reads begin.
+//!
+//! A replaced table counts only until it has no handle and its pages were dropped ([`StalePages`]). If it counted
+//! longer, tables would seem not to fit because of pages that are not read.
 //!
 //! Invariant: `live_bytes` is the sum of [`CountedBytes`] of the tables with a handle and of the [`StalePages`];
 //! `late_bytes` is that of the late tables which were neither synced nor removed. No locks.
@@ -41,7 +45,8 @@ const LASTING_LEVEL: usize = 2;
 /// Late tables may take one part in this many of the room that memory has for files.
 const LATE_PART: u64 = 128;
 
-/// Without reads, new tables go through the page cache only if all tables have at most this many times the room.
+/// New tables that are not read, and packs, go through the page cache only if all tables have at most this many times
+/// the room.
 const LIVE_TIMES_MAX: u64 = 8;
 
 /// The room is asked for again when the tables written since have one part in this many of it. Asking takes a tenth of
@@ -124,7 +129,7 @@ impl WriteThroughPolicy {
                     let counted = CountedBytes { bytes: 0, sum: Arc::clone(&self.late_bytes) };
                     WriteWay::Late(LateBytes { counted, all_max: room / LATE_PART })
                 }
-                room if is_read || self.live_bytes() / LIVE_TIMES_MAX <= room => WriteWay::Cached,
+                room if is_read || self.keeps_much(room) => WriteWay::Cached,
                 _ => WriteWay::Direct,
             },
         }
@@ -135,7 +140,8 @@ impl WriteThroughPolicy {
         let is_cached = match self.writes {
             TableWrites::PageCache => true,
             TableWrites::Direct => false,
-            TableWrites::Automatic => (is_read || level >= LASTING_LEVEL) && self.fits(storage),
+            TableWrites::Automatic if self.fits(storage) => is_read || level >= LASTING_LEVEL,
+            TableWrites::Automatic => self.keeps_much(self.room(storage)),
         };
         if is_cached { WriteWay::Cached } else { WriteWay::Direct }
     }
@@ -156,6 +162,11 @@ impl WriteThroughPolicy {
     pub(in crate::table) fn fits(&self, storage: &dyn Storage) -> bool {
         let room = self.room(storage);
         room > 0 && self.live_bytes() <= room
+    }
+
+    /// Whether the page cache, if it has `room`, keeps enough of all live tables.
+    fn keeps_much(&self, room: u64) -> bool {
+        room > 0 && self.live_bytes() / LIVE_TIMES_MAX <= room
     }
 
     /// The bytes of all live tables.
@@ -246,16 +257,18 @@ mod tests {
     }
 
     #[test]
-    fn packs_that_are_read_or_lasting_go_through_the_page_cache_while_all_fit() {
+    fn packs_go_through_the_page_cache_if_they_are_read_or_lasting_or_not_all_fit() {
         let policy = WriteThroughPolicy::new(TableWrites::Automatic, true, true);
         let storage = storage(100);
         let ways = || named(|level, is_read| policy.way_of_pack(&storage, level, is_read));
         let first = policy.count(60);
         assert_eq!(ways(), "DCCC");
         let second = policy.count(41);
-        assert_eq!(ways(), "DDDD");
+        assert_eq!(ways(), "CCCC");
         assert!(!policy.is_warmed(&storage));
-        drop(first);
+        let third = policy.count(707);
+        assert_eq!(ways(), "DDDD", "too many to keep enough of them");
+        drop((first, third));
         assert_eq!(ways(), "DCCC");
         assert!(policy.is_warmed(&storage));
         drop(second);

@@ -23,7 +23,7 @@
 //! blocks that the page cache has, only one in [`CACHE_EVERY`] puts its block into the block cache. (Lookups of packs
 //! in steps put all their pages there.)
 //!
-//! A table that is all in the page cache is mapped, and its blocks are copied out of the mapping
+//! A table that is all in the page cache and on the device is mapped, and its blocks are copied out of the mapping
 //! ([`crate::table::page_cache::mapping`]), unless memory is short. Then a read of an evicted page would make the
 //! kernel read the page and its neighbours, and evict others for them.
 //!
@@ -40,6 +40,7 @@ use crate::table::page_cache::mapping::TableMapping;
 use crate::table::page_cache::recent_reads::RecentReads;
 use crate::table::page_cache::room::Room;
 use crate::table::page_cache::state::PageCacheState;
+use crate::table::page_cache::write_back::WriteBack;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -75,9 +76,12 @@ pub(in crate::table) struct FileReads {
     is_warm: AtomicBool,
     /// Whether the page cache had all of the table at some time.
     is_resident: Arc<AtomicBool>,
-    /// Set by the first read once the table is resident. `None` inside: it cannot be mapped.
+    /// If this process wrote the table through the page cache: whether it is all on the device. Until then the table is
+    /// not mapped.
+    write_back: Option<WriteBack>,
+    /// Set by the first read once the table is resident and written back. `None` inside: it cannot be mapped.
     mapping: OnceLock<Option<TableMapping>>,
-    /// Blocks read from the mapping.
+    /// Blocks read from the mapping, and before there was one.
     mapped_reads: AtomicU32,
     /// The file for reads past the page cache, opened when it is first needed. `None` inside: direct reads are refused.
     direct_fd: OnceLock<Option<DirectFd>>,
@@ -107,30 +111,41 @@ pub(in crate::table) struct PlannedRead {
 }
 
 /// The state of a table's pages in the page cache when the table is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(in crate::table) enum Pages {
     /// Nothing is known.
     Unknown,
     /// They were written there.
-    Written,
+    Written(WriteBack),
     /// They were written there, and memory has room for the pages of all tables.
-    Stay,
+    Stay(WriteBack),
+}
+
+impl Pages {
+    /// For a reader that need not fill the page cache.
+    pub(in crate::table) fn all_there() -> Self {
+        Pages::Stay(WriteBack::done())
+    }
 }
 
 impl FileReads {
     /// Makes the reads of `file`, which has `file_bytes` bytes.
-    pub(in crate::table) fn new(file: Arc<dyn File>, file_bytes: u64, pages: Pages) -> Self {
+    pub(in crate::table) fn new(file: Arc<dyn File>, file_bytes: u64, pages: &Pages) -> Self {
         let words = file_bytes.div_ceil(PIECE_BYTES).div_ceil(u64::from(u64::BITS));
-        let requested =
-            (0..words).map(|_| AtomicU64::new(if pages == Pages::Unknown { 0 } else { u64::MAX })).collect();
+        let (requested, stays, write_back) = match pages {
+            Pages::Unknown => (0, false, None),
+            Pages::Written(write_back) => (u64::MAX, false, Some(write_back.clone())),
+            Pages::Stay(write_back) => (u64::MAX, true, Some(write_back.clone())),
+        };
         file.expect_random_reads();
         FileReads {
             recent_reads: RecentReads::new(file_bytes),
             file,
             file_bytes,
-            requested,
-            is_warm: AtomicBool::new(pages == Pages::Stay),
-            is_resident: Arc::new(AtomicBool::new(pages == Pages::Stay)),
+            requested: (0..words).map(|_| AtomicU64::new(requested)).collect(),
+            is_warm: AtomicBool::new(stays),
+            is_resident: Arc::new(AtomicBool::new(stays)),
+            write_back,
             mapping: OnceLock::new(),
             mapped_reads: AtomicU32::new(0),
             direct_fd: OnceLock::new(),
@@ -161,8 +176,7 @@ impl FileReads {
             None => self.map(page_cache),
         };
         let mapping = mapping.as_ref()?;
-        let turn = self.mapped_reads.load(Ordering::Relaxed).wrapping_add(1);
-        self.mapped_reads.store(turn, Ordering::Relaxed);
+        let turn = self.next_turn();
         if turn.is_multiple_of(PROBE_EVERY_MAPPED) {
             page_cache.room.count(PROBE_EVERY_MAPPED);
             let is_cached = self.file.is_cached(offset, bytes);
@@ -177,12 +191,27 @@ impl FileReads {
     /// Whether blocks are read from the mapping, as far as is known.
     #[inline]
     pub(in crate::table) fn is_mapped(&self, page_cache: &PageCacheState) -> bool {
-        let is_usable =
-            self.mapping.get().is_none_or(|mapping| mapping.as_ref().is_some_and(|mapping| !mapping.has_failed()));
+        let is_usable = match self.mapping.get() {
+            Some(mapping) => mapping.as_ref().is_some_and(|mapping| !mapping.has_failed()),
+            None => self.write_back.as_ref().is_none_or(WriteBack::is_done),
+        };
         is_usable
             && self.is_resident.load(Ordering::Relaxed)
             && !page_cache.probe.is_short()
             && page_cache.room.has_all(page_cache.policy.live_bytes())
+    }
+
+    /// Counts a block read from the mapping, or from a table that is to be mapped.
+    #[inline]
+    fn next_turn(&self) -> u32 {
+        let turn = self.mapped_reads.load(Ordering::Relaxed).wrapping_add(1);
+        self.mapped_reads.store(turn, Ordering::Relaxed);
+        turn
+    }
+
+    /// Whether the table is to be mapped once it is on the device.
+    fn awaits_mapping(&self) -> bool {
+        self.is_resident.load(Ordering::Relaxed) && self.write_back.as_ref().is_some_and(|it| !it.is_done())
     }
 
     /// Maps the file. If two threads map it at once, one of their mappings is dropped.
@@ -213,7 +242,9 @@ impl FileReads {
         if room == Room::All {
             let is_direct = self.is_past_short_page_cache(page_cache, offset, bytes);
             let direct = if is_direct { self.open_direct(page_cache, open) } else { None };
-            return ReadWay { direct, is_to_cache: true };
+            let is_to_cache =
+                direct.is_some() || !self.awaits_mapping() || self.next_turn().is_multiple_of(CACHE_EVERY);
+            return ReadWay { direct, is_to_cache };
         }
         let is_cached = self.file.is_cached(offset, bytes) != Some(false);
         let is_through = is_cached || room == Room::More || self.recent_reads.record(offset);

@@ -21,7 +21,7 @@ pub(in crate::table) struct OpenTable {
 }
 
 impl OpenTable {
-    pub(in crate::table) fn new(table_file: TableFile, cache: &Arc<BlockCache>, pages: Pages) -> Self {
+    pub(in crate::table) fn new(table_file: TableFile, cache: &Arc<BlockCache>, pages: &Pages) -> Self {
         let cached = cache.table(table_file.footer.table, table_file.index.blocks());
         let reads = FileReads::new(Arc::clone(&table_file.file), table_file.file_bytes, pages);
         let filter = table_file.filter.as_ref().map_or(0, Filter::memory_bytes);

@@ -89,7 +89,7 @@ impl Table {
     }
 
     fn is_through_cache(&self) -> bool {
-        self.pages != Pages::Unknown
+        !matches!(self.pages, Pages::Unknown)
     }
 
     /// Closes the file, and returns the pages that the replaced table may have in the page cache.
@@ -166,7 +166,7 @@ impl Table {
     #[cold]
     fn open_now(&self) -> Result<&OpenTable> {
         let table_file = TableFile::open_live(&*self.storage, &self.path, &self.meta)?;
-        Ok(self.open.get_or_init(|| OpenTable::new(table_file, &self.cache, self.pages)))
+        Ok(self.open.get_or_init(|| OpenTable::new(table_file, &self.cache, &self.pages)))
     }
 
     /// Returns the open pack, opening it if it is not open yet.
@@ -190,7 +190,7 @@ impl Table {
 
     #[cold]
     fn open_pack(&self, visit: &mut dyn FnMut(u64, PackSpan)) -> Result<&OpenPack> {
-        let pack = OpenPack::open_live(&*self.storage, &self.path, &self.meta, &self.cache, self.pages, visit)?;
+        let pack = OpenPack::open_live(&*self.storage, &self.path, &self.meta, &self.cache, &self.pages, visit)?;
         Ok(self.pack.get_or_init(|| pack))
     }
 
@@ -357,7 +357,7 @@ impl Table {
     pub(in crate::table) fn of(storage: Arc<dyn Storage>, table_file: TableFile) -> Arc<Self> {
         let meta = table_file.properties.to_meta(table_file.file_bytes, 0);
         let table = Table::unopened(storage, table_file.path(), meta);
-        table.open.get_or_init(|| OpenTable::new(table_file, &table.cache, Pages::Stay));
+        table.open.get_or_init(|| OpenTable::new(table_file, &table.cache, &Pages::all_there()));
         Arc::new(table)
     }
 

@@ -14,8 +14,15 @@ fn entries() -> Vec<Entry> {
     (0..ENTRIES).map(|n| put(&n.to_be_bytes(), 1, &[n as u8; 400])).collect()
 }
 
-/// Returns a table that was written through the page cache, which has all of it, on a disk that can map files.
+/// As [`unsettled`], but a settle round has synced the table.
 fn mapped(compression: Compression, cache_bytes: u64) -> (Bench, Arc<Table>) {
+    let (bench, table) = unsettled(compression, cache_bytes);
+    bench.store.forget_unsynced(table.meta().id, true);
+    (bench, table)
+}
+
+/// Returns a table that was written through the page cache, which has all of it, on a disk that can map files.
+fn unsettled(compression: Compression, cache_bytes: u64) -> (Bench, Arc<Table>) {
     let bench = Bench::new(options(4096, compression, 10), cache_bytes);
     bench.disk.file_room.store(1 << 30, Ordering::Relaxed);
     bench.disk.is_mapped.store(true, Ordering::Relaxed);
@@ -64,6 +71,29 @@ fn a_table_in_the_page_cache_is_read_without_a_call() {
     let (misses, mapped, direct) = counts(&bench);
     assert!(misses == mapped && mapped > u64::from(ENTRIES) && direct == 0);
     assert_eq!(bench.disk.reads.load(Ordering::Relaxed), calls);
+}
+
+#[test]
+fn a_table_is_not_mapped_before_it_is_synced() {
+    let (bench, table) = unsettled(Compression::None, 1 << 20);
+    (0..7).for_each(|_| drop(table.get(&7_u32.to_be_bytes(), SeqNo(1)).unwrap()));
+    let (misses, mapped, _) = counts(&bench);
+    assert_eq!((misses, mapped), (7, 0));
+    assert_eq!(bench.cache.bytes_used(), 0, "the cache gets what it gets of a mapped table");
+    drop(table.get(&7_u32.to_be_bytes(), SeqNo(1)).unwrap());
+    assert!(bench.cache.bytes_used() > 4096);
+    bench.store.forget_unsynced(table.meta().id, true);
+    scan_all(&table);
+    let (misses, mapped, _) = counts(&bench);
+    assert!(mapped == misses - 8 && mapped > 30, "{misses} {mapped}");
+}
+
+#[test]
+fn a_replaced_table_that_was_never_synced_is_not_mapped() {
+    let (bench, table) = unsettled(Compression::None, 0);
+    bench.store.forget_unsynced(table.meta().id, false);
+    read_all(&table);
+    assert_eq!(counts(&bench).1, 0);
 }
 
 #[test]

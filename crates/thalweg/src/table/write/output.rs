@@ -10,6 +10,7 @@ use crate::error::{Error, Result};
 use crate::runtime::{BackgroundFile, WriteQueue, WrittenFile};
 use crate::storage::{BufferPool, File, IoBuffer};
 use crate::table::io::CHUNK_BYTES;
+use crate::table::page_cache::write_back::WriteBack;
 use crate::table::page_cache::write_through::WriteWay;
 use crate::table::write::unsynced_files::UnsyncedFile;
 use std::path::Path;
@@ -64,7 +65,7 @@ impl Output {
 
     /// Returns the file, for its sync. The bytes of a late table count as late until then.
     pub(in crate::table) fn take_unsynced(&mut self) -> UnsyncedFile {
-        let through_cache = self.is_through_cache();
+        let write_back = self.is_through_cache().then(WriteBack::default);
         let late = match std::mem::replace(&mut self.way, WriteWay::Cached) {
             WriteWay::Late(late) => Some(late),
             way => {
@@ -72,7 +73,7 @@ impl Output {
                 None
             }
         };
-        UnsyncedFile { file: Arc::clone(self.file()), through_cache, late }
+        UnsyncedFile { file: Arc::clone(self.file()), write_back, late }
     }
 
     pub(in crate::table) fn path(&self) -> &Path {

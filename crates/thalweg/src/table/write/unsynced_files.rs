@@ -12,6 +12,7 @@
 use crate::format::TableId;
 use crate::storage::File;
 use crate::sync::{Mutex, MutexGuard};
+use crate::table::page_cache::write_back::WriteBack;
 use crate::table::page_cache::write_through::LateBytes;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,8 +37,8 @@ struct Files {
 /// The file of a finished table.
 pub(crate) struct UnsyncedFile {
     pub(in crate::table) file: Arc<dyn File>,
-    /// Whether the table was written through the page cache.
-    pub(in crate::table) through_cache: bool,
+    /// If the table was written through the page cache: whether it is all on the device.
+    pub(in crate::table) write_back: Option<WriteBack>,
     /// The bytes of a late table.
     pub(in crate::table) late: Option<LateBytes>,
 }
@@ -45,7 +46,7 @@ pub(crate) struct UnsyncedFile {
 impl UnsyncedFile {
     /// A file written through the page cache whose write-back has begun.
     pub(crate) fn cached(file: Arc<dyn File>) -> Self {
-        UnsyncedFile { file, through_cache: true, late: None }
+        UnsyncedFile { file, write_back: Some(WriteBack::default()), late: None }
     }
 }
 
@@ -71,9 +72,10 @@ impl UnsyncedFiles {
         self.files().open.get(&table).map(|unsynced| Arc::clone(&unsynced.file))
     }
 
-    /// Whether the file of `table` is here and was written through the page cache.
-    pub(crate) fn is_through_cache(&self, table: TableId) -> bool {
-        self.files().open.get(&table).is_some_and(|unsynced| unsynced.through_cache)
+    /// Returns the write-back of `table`, if its file is here and was written through the page cache. It is done once
+    /// [`UnsyncedFiles::remove`] was called.
+    pub(crate) fn write_back(&self, table: TableId) -> Option<WriteBack> {
+        self.files().open.get(&table).and_then(|unsynced| unsynced.write_back.clone())
     }
 
     /// Whether the table is a late one that was neither synced nor removed.
@@ -107,12 +109,14 @@ impl UnsyncedFiles {
 
     /// Closes the file of `table`, which was synced or removed.
     pub(crate) fn remove(&self, table: TableId) {
-        let file = {
+        let unsynced = {
             let mut files = self.files();
             files.closed.remove(&table);
             files.open.remove(&table)
         };
-        drop(file);
+        if let Some(write_back) = unsynced.and_then(|unsynced| unsynced.write_back) {
+            write_back.finish();
+        }
     }
 }
 
@@ -135,15 +139,17 @@ mod tests {
         let unsynced = UnsyncedFiles::new(None);
         let files = [file(), file()];
         for (id, file) in (1..).zip(&files) {
-            unsynced
-                .insert(TableId(id), UnsyncedFile { through_cache: id == 2, ..UnsyncedFile::cached(Arc::clone(file)) });
+            let write_back = (id == 2).then(WriteBack::default);
+            unsynced.insert(TableId(id), UnsyncedFile { write_back, ..UnsyncedFile::cached(Arc::clone(file)) });
         }
-        assert!(!unsynced.is_through_cache(TableId(1)) && unsynced.is_through_cache(TableId(2)));
+        assert!(unsynced.write_back(TableId(1)).is_none());
+        let write_back = unsynced.write_back(TableId(2)).unwrap();
         assert!(Arc::ptr_eq(&unsynced.get(TableId(1)).unwrap(), &files[0]));
         assert_eq!(unsynced.len(), 2);
         unsynced.remove(TableId(1));
-        assert!(unsynced.get(TableId(1)).is_none());
+        assert!(unsynced.get(TableId(1)).is_none() && !write_back.is_done());
         unsynced.remove(TableId(2));
+        assert!(write_back.is_done());
         assert_eq!(unsynced.len(), 0);
         assert_eq!(files.each_ref().map(Arc::strong_count), [1, 1]);
     }
