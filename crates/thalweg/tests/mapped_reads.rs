@@ -22,7 +22,7 @@ fn value(number: u32) -> Vec<u8> {
     vec![number as u8; 500 + number as usize % 700]
 }
 
-/// A database with one table that was written through the page cache by this process.
+/// A database with one table that was written through the page cache by this process, and settled.
 fn filled(builder: Builder) -> (Database, Keyspace) {
     let database = builder.open().unwrap();
     let keyspace = database.keyspace("data").unwrap();
@@ -30,6 +30,9 @@ fn filled(builder: Builder) -> (Database, Keyspace) {
         keyspace.insert(number.to_be_bytes(), value(number)).unwrap();
     }
     database.flush().unwrap();
+    assert!(keyspace.get(0_u32.to_be_bytes()).unwrap().is_some());
+    assert_eq!(database.statistics().mapped_reads, 0, "it is not settled yet");
+    database.settle().unwrap();
     (database, keyspace)
 }
 

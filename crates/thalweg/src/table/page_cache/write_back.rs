@@ -1,9 +1,9 @@
 //! [`WriteBack`]: whether the pages of a table that was written through the page cache are all on the device.
 //!
-//! The kernel locks the pages that it gives to the device, until the device has room for them. A page fault in a mapping
-//! waits for that lock; a read by position of a page in the page cache does not. So a table is mapped only once its
-//! write-back is done ([`super::mapping`]): when a settle round has synced it. Many tables are replaced before that.
-//! Then they need neither be mapped nor unmapped, and reads take up to a tenth less of the processor.
+//! The kernel locks the pages that it gives to the device, until the device has room for them. A page fault in a
+//! mapping waits for that lock; a read by position of a page in the page cache does not. So a table is mapped only once
+//! its write-back is done ([`super::mapping`]): when a settle round has synced it. Many tables are replaced before
+//! that. Then they need neither be mapped nor unmapped, and reads take up to a tenth less of the processor.
 //!
 //! No locks: a flag that is set once.
 

@@ -22,10 +22,10 @@
 //! waits for the write-back of the page where the file ends, and a flush that waits so long makes writers wait. So
 //! space is not reserved in any other case.
 //!
-//! **Packs** are replaced less often. While all tables fit into the page cache, a pack goes through it if packs are read
-//! or the pack is of a level that lasts. Other packs go past it, because they can be brought there at any time: all of
-//! them fit ([`super::warming`]). If not all tables fit, nothing brings them there but the reads themselves, a page at a
-//! time. So packs then go through the page cache as tables do, and it is full when the reads begin.
+//! **Packs** are replaced less often. While all tables fit into the page cache, a pack goes through it if packs are
+//! read or the pack is of a level that lasts. Other packs go past it, because they can be brought there at any time:
+//! all of them fit ([`super::warming`]). If not all tables fit, nothing brings them there but the reads themselves, a
+//! page at a time. So packs then go through the page cache as tables do, and it is full when the reads begin.
 //!
 //! A replaced table counts only until it has no handle and its pages were dropped ([`StalePages`]). If it counted
 //! longer, tables would seem not to fit because of pages that are not read.
