@@ -5,8 +5,9 @@
 //! each read, because the kernel may have read its page again from the device. Callers never get a part of the mapping
 //! itself: if a page cannot be read or the file is changed, only a copy fails its checksum or is discarded.
 //!
-//! Only tables that were brought into the page cache are mapped. While memory is short, the mapping is not read
-//! ([`super::probe`]): a page fault reads from the device, one page at a time, with the overhead of a fault.
+//! Only tables that were brought into the page cache, and are all on the device ([`super::write_back`]), are mapped.
+//! While memory is short, the mapping is not read ([`super::probe`]): a page fault reads from the device, one page at a
+//! time, with the overhead of a fault.
 //!
 //! Invariant: [`MappingBudget::left`] is the mappings allowed less the [`TableMapping`]s that exist. No locks.
 
